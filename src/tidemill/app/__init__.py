@@ -1,0 +1,1 @@
+"""The application: settings, node, HTTP, command line. Nobody imports app."""
