@@ -1,0 +1,7 @@
+"""One module or package per database; each driver is imported nowhere else.
+
+- `memory`    in this process; the simulator's world
+- `sql`       what SQLite and PostgreSQL have in common: the statements of a collection
+- `sqlite`    one file, the embedded default
+- `postgres`  the production default
+"""

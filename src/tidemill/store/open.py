@@ -1,0 +1,59 @@
+"""From an address to a store."""
+
+import random
+from urllib.parse import urlsplit
+
+import tidemill
+from tidemill.store.backend import Backend
+from tidemill.store.backends.memory import MemoryBackend, MemoryServer
+from tidemill.store.errors import BadRequest
+from tidemill.store.store import Store
+
+ADDRESSES = "memory:, sqlite:///path or postgresql://host/database"
+
+_memory: dict[str, MemoryServer] = {}
+
+
+def open_store(
+    url: str,
+    *,
+    timeout_s: float = 10.0,
+    connections: int = 8,
+    release: str = tidemill.__version__,
+    source: random.Random | None = None,
+) -> Store:
+    """The store at an address; nothing is touched before it is entered or opened.
+
+    `memory:` is empty and private; `memory:name` is shared by all of this process that name it.
+    """
+    return Store(_backend(url, connections, release), timeout_s=timeout_s, source=source)
+
+
+def _backend(url: str, connections: int, release: str) -> Backend:
+    # Drivers are imported here and not above, so that `import tidemill` loads none of them.
+    match urlsplit(url).scheme:
+        case "memory":
+            return MemoryBackend(_memory_server(url.removeprefix("memory:")), release)
+        case "sqlite":
+            from tidemill.store.backends.sqlite import SqliteBackend
+
+            return SqliteBackend(_sqlite_path(url), release)
+        case "postgresql" | "postgres":
+            try:
+                from tidemill.store.backends.postgres import PostgresBackend
+            except ImportError as error:
+                raise BadRequest("PostgreSQL needs its driver: pip install 'tidemill[postgres]'") from error
+            return PostgresBackend(url, release, connections)
+    raise BadRequest(f"{url!r} is not the address of a store; use {ADDRESSES}")
+
+
+def _memory_server(name: str) -> MemoryServer:
+    return _memory.setdefault(name, MemoryServer()) if name else MemoryServer()
+
+
+def _sqlite_path(url: str) -> str:
+    """`sqlite:///relative`, `sqlite:////absolute`; both as in other tools."""
+    path = url.removeprefix("sqlite:")
+    if not path.startswith("///") or path == "///":
+        raise BadRequest(f"{url!r} names no file; write sqlite:///relative/path or sqlite:////absolute/path")
+    return path.removeprefix("///")

@@ -1,0 +1,56 @@
+"""Wake-ups: the same for a database that pushes and for one that must be asked."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Watch:
+    """One watcher's flag. `wait` returns at once if anything happened since it last returned."""
+
+    def __init__(self, poll_s: float) -> None:
+        self._poll_s = poll_s
+        self._flag = asyncio.Event()
+
+    def set(self) -> None:
+        self._flag.set()
+
+    async def wait(self) -> bool:
+        """Return True when told of a change, False after `poll_s` without one."""
+        try:
+            async with asyncio.timeout(self._poll_s):
+                await self._flag.wait()
+        except TimeoutError:
+            return False
+        self._flag.clear()
+        return True
+
+
+class Watchers:
+    """The watchers of one store, by collection."""
+
+    def __init__(self) -> None:
+        self._subscribed = False
+        self._watches: dict[str, set[Watch]] = {}
+
+    def first(self) -> bool:
+        """True once: the backend need not listen before anybody watches."""
+        before, self._subscribed = self._subscribed, True
+        return not before
+
+    def notify(self, name: str | None) -> None:
+        """Wake those who watch the collection; all of them when it is not known which changed."""
+        groups = self._watches.values() if name is None else [self._watches.get(name, set())]
+        for group in groups:
+            for watch in group:
+                watch.set()
+
+    @contextmanager
+    def watching(self, name: str, poll_s: float) -> Iterator[Watch]:
+        watch = Watch(poll_s)
+        group = self._watches.setdefault(name, set())
+        group.add(watch)
+        try:
+            yield watch
+        finally:
+            group.discard(watch)
