@@ -1,0 +1,50 @@
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+SEEDS ?= 300
+B ?= postgres
+ARGS ?=
+
+# Another project's activated environment must not leak into this one.
+unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
+export PYTHON
+
+.PHONY: help setup run test check sim bench-store conform lock clean
+
+help: ## Show this text
+	@echo "Tidemill: start it with 'make run', test it with 'make test'. Nothing has to be done before."
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Build or refresh the environment in .venv (the others call it)
+	@scripts/setup
+
+run: setup ## Start Tidemill with something to look at; stop it with Ctrl-C
+	@$(BIN)/python scripts/run.py $(ARGS)
+
+test: setup ## Bring up the servers that tests need and run all tests; ARGS="-k lease" narrows it
+	@scripts/postgres
+	@$(BIN)/pytest $(ARGS)
+
+check: setup ## Check format, lint, types, layers and the shape of the code
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/test_shape.py tests/test_tree.py
+
+sim: setup ## Run the simulator on SEEDS=300 seeds
+	@TIDEMILL_SIM_SEEDS=$(SEEDS) $(BIN)/pytest tests/sim $(ARGS)
+
+bench-store: setup ## Measure each store against a raw loop with the same driver
+	@scripts/postgres
+	@$(BIN)/python benchmarks/store.py $(ARGS)
+
+conform: setup ## Run the store conformance suite on one backend, B=memory, sqlite or postgres
+	@scripts/postgres
+	@$(BIN)/pytest tests/conformance -k $(B) $(ARGS)
+
+lock: ## Resolve uv.lock anew after a change of dependencies in pyproject.toml
+	@scripts/uv lock
+
+clean: ## Remove the environment, caches and built files
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
