@@ -1,0 +1,343 @@
+"""The verbs of a backend as short transactions on one SQLite connection."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from tidemill.store.backend import OnChange
+from tidemill.store.backends.sql import (
+    Render,
+    assignments,
+    document_of,
+    field_columns,
+    selected,
+    split_body,
+    table,
+)
+from tidemill.store.backends.sqlite import layout
+from tidemill.store.backends.sqlite.hosttime import HostTime, anchor_time, known_time
+from tidemill.store.backends.sqlite.pulse import Pulse, cell_of
+from tidemill.store.backends.sqlite.thread import ConnectionThread, translated
+from tidemill.store.document import (
+    Capabilities,
+    Claim,
+    Collection,
+    Document,
+    Done,
+    Lease,
+    Lost,
+    Outcome,
+    Query,
+    Term,
+    Where,
+    Write,
+)
+from tidemill.store.release import newer, refuse_if_older
+
+T = TypeVar("T")
+
+LOOK_S = 0.05
+BACKSTOP_S = 10.0
+_render = Render("?", say_nulls=False)
+
+
+class SqliteBackend:
+    """Documents in one file. Time is the machine's, and the same for all processes on it."""
+
+    capabilities = Capabilities(watch="push", server_time=True, shared="machine")
+
+    def __init__(self, path: str, release: str, busy_s: float = 8.0) -> None:
+        self._path = Path(path)
+        self._release = release
+        self._thread = ConnectionThread(self._path, busy_s)
+        self._time = HostTime(None)
+        self._pulse: Pulse | None = None
+        self._names: set[str] = set()
+        self._watching: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        await self._thread.open()
+        try:
+            await self._thread.run(self._lay_foundation)
+        except BaseException:
+            await self._thread.close()
+            raise
+
+    async def close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+        await self._thread.close()
+        if self._pulse is not None:
+            self._pulse.close()
+            self._pulse = None
+
+    async def prepare(self, collection: Collection) -> None:
+        self._names.add(collection.name)
+        if await self._read(lambda connection: layout.missing(connection, collection)):
+            await self._write(lambda connection: _grow(connection, collection))
+
+    async def get_many(self, collection: Collection, keys: Sequence[str]) -> list[Document]:
+        def read(connection: apsw.Connection) -> list[Document]:
+            text = f"SELECT {selected(collection)} FROM {table(collection)} WHERE key = ?"
+            rows = (connection.execute(text, (key,)).fetchone() for key in dict.fromkeys(keys))
+            return [document_of(collection, row) for row in rows if row is not None]
+
+        return await self._read(read)
+
+    async def write(self, writes: Sequence[Write], nonce: int) -> list[Outcome]:
+        parts = [_parts(write) for write in writes]
+
+        def act(connection: apsw.Connection) -> list[Outcome]:
+            number, now = _draw(connection, len(writes)), self._time.now()
+            return [
+                _apply(connection, write, values, number + at, nonce, now)
+                for at, (write, values) in enumerate(zip(writes, parts, strict=True))
+            ]
+
+        return await self._write(act)
+
+    async def nonces(self, collection: Collection, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+        def read(connection: apsw.Connection) -> dict[str, tuple[int, int]]:
+            text = f"SELECT revision, nonce FROM {table(collection)} WHERE key = ?"
+            rows = ((key, connection.execute(text, (key,)).fetchone()) for key in keys)
+            return {key: row for key, row in rows if row is not None}
+
+        return await self._read(read)
+
+    async def find(self, collection: Collection, query: Query) -> list[Document]:
+        conditions, values = _render.where(query.where)
+        beyond, more = _render.after(query)
+        text = (
+            f"SELECT {selected(collection, query.fields)} FROM {table(collection)} "
+            f"WHERE {conditions} AND {beyond} ORDER BY {_render.order(query.sort)} LIMIT ?"
+        )
+        rows = await self._all(text, (*values, *more, query.limit))
+        return [document_of(collection, row, query.fields) for row in rows]
+
+    async def count(self, collection: Collection, where: Where, limit: int) -> int:
+        return await self._read(lambda connection: _count(connection, collection, where, limit))
+
+    async def claim(self, collection: Collection, claim: Claim, nonce: int) -> list[Document]:
+        rows = await self._write(
+            lambda connection: _claim(connection, collection, claim, nonce, self._time.now())
+        )
+        return sorted((document_of(collection, row) for row in rows), key=lambda taken: taken.term)
+
+    async def claimed(self, collection: Collection, nonce: int) -> list[Document]:
+        text = f"SELECT {selected(collection)} FROM {table(collection)} WHERE nonce = ? ORDER BY term"
+        return [document_of(collection, row) for row in await self._all(text, (nonce,))]
+
+    async def hold(
+        self, collection: Collection, keys: Sequence[str], holder: str, ttl_ms: int
+    ) -> list[Lease]:
+        def act(connection: apsw.Connection) -> list[Lease]:
+            now = self._time.now()
+            return [_hold(connection, collection, key, holder, now, now + ttl_ms) for key in keys]
+
+        return await self._write(act)
+
+    async def renew(self, collection: Collection, terms: Mapping[str, int], ttl_ms: int) -> list[Lease]:
+        name = table(collection)
+        text = f"UPDATE {name} SET expire = max(expire, ?) WHERE key = ? AND term = ? AND expire > ?"
+
+        def act(connection: apsw.Connection) -> list[Lease]:
+            now = self._time.now()
+            for key, term in terms.items():
+                connection.execute(text, (now + ttl_ms, key, term, now))
+            leases = (_lease(connection, collection, key, now) for key in terms)
+            return [lease for lease in leases if lease is not None]
+
+        return await self._write(act)
+
+    async def release(self, collection: Collection, terms: Mapping[str, int]) -> None:
+        text = f"UPDATE {table(collection)} SET expire = 0 WHERE key = ? AND term = ?"
+        await self._write(lambda connection: connection.executemany(text, terms.items()))
+
+    async def now(self) -> int:
+        return self._time.now()
+
+    async def oldest_writer(self) -> str:
+        return await self._read(_oldest_writer)
+
+    async def close_to_older(self, release: str) -> None:
+        text = "UPDATE tidemill_meta SET value = ? WHERE name = 'oldest_writer'"
+        await self._write(
+            lambda connection: connection.execute(text, (newer(release, _oldest_writer(connection)),))
+        )
+
+    def subscribe(self, on_change: OnChange) -> None:
+        self._watching = asyncio.create_task(self._watch(on_change), name="tidemill-sqlite-watch")
+
+    def announce(self, collections: Sequence[str]) -> None:
+        if self._pulse is not None:
+            for name in collections:
+                self._pulse.mark(name)
+
+    async def _watch(self, on_change: OnChange) -> None:
+        version = await self._data_version()
+        looks = 0
+        while self._pulse is not None:
+            await asyncio.sleep(LOOK_S)
+            moved = self._pulse.moved()
+            for name in self._names:
+                if cell_of(name) in moved:
+                    on_change(name)
+            looks += 1
+            if looks * LOOK_S >= BACKSTOP_S:
+                looks, before, version = 0, version, await self._data_version()
+                if version != before:
+                    on_change(None)
+
+    async def _data_version(self) -> int:
+        return await self._thread.run(lambda connection: connection.data_version())
+
+    def _lay_foundation(self, connection: apsw.Connection) -> None:
+        with translated(self._path):
+            connection.execute(layout.SETTINGS)
+            if not layout.has_foundation(connection):
+                with self._thread.writing(connection):
+                    connection.execute(layout.FOUNDATION)
+            refuse_if_older(self._release, _oldest_writer(connection))
+            clock = known_time(connection)
+            if clock is None:
+                with self._thread.writing(connection):
+                    clock = anchor_time(connection)
+            self._time = clock
+            if self._pulse is None:
+                self._pulse = Pulse(self._path.with_name(self._path.name + "-watch"))
+
+    async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
+        def guarded(connection: apsw.Connection) -> T:
+            with translated(self._path):
+                return work(connection)
+
+        return await self._thread.run(guarded)
+
+    async def _all(self, text: str, values: Iterable[Any]) -> list[Any]:
+        return await self._read(lambda connection: connection.execute(text, tuple(values)).fetchall())
+
+    async def _write(self, work: Callable[[apsw.Connection], T]) -> T:
+        def transaction(connection: apsw.Connection) -> T:
+            with self._thread.writing(connection):
+                return work(connection)
+
+        return await self._thread.run(transaction)
+
+
+def _grow(connection: apsw.Connection, collection: Collection) -> None:
+    for statement in layout.missing(connection, collection):
+        connection.execute(statement)
+
+
+def _oldest_writer(connection: apsw.Connection) -> str:
+    return str(connection.execute("SELECT value FROM tidemill_meta WHERE name = 'oldest_writer'").get)
+
+
+def _draw(connection: apsw.Connection, n: int) -> int:
+    """The first of `n` numbers that were never drawn before."""
+    drawn = connection.execute("UPDATE tidemill_counter SET drawn = drawn + ? RETURNING drawn", (n,)).get
+    return int(drawn) - n + 1
+
+
+def _parts(write: Write) -> list[Any]:
+    """The body's text and the declared values, encoded before the transaction begins."""
+    if write.body is None:
+        return []
+    text, values = split_body(write.collection, write.body)
+    return [text, *values]
+
+
+def _apply(
+    connection: apsw.Connection, write: Write, values: list[Any], number: int, nonce: int, now: int
+) -> Outcome:
+    if write.fence is not None and not _stands(connection, write, now):
+        return Lost()
+    name = table(write.collection)
+    columns = ("body", *field_columns(write.collection))
+    if write.expect is None:
+        text = (
+            f"INSERT INTO {name} (key, revision, term, expire, nonce, {', '.join(columns)}) "
+            f"VALUES (?, ?, 0, 0, ?{', ?' * len(columns)}) ON CONFLICT DO NOTHING"
+        )
+        connection.execute(text, (write.key, number, nonce, *values))
+        return Done(number) if connection.changes() else Lost()
+    guard, expected = (
+        ("term", write.expect.number) if isinstance(write.expect, Term) else ("revision", write.expect)
+    )
+    if write.body is None:
+        connection.execute(f"DELETE FROM {name} WHERE key = ? AND {guard} = ?", (write.key, expected))
+        return Done(0) if connection.changes() else Lost()
+    text = (
+        f"UPDATE {name} SET revision = ?, nonce = ?, {', '.join(f'{column} = ?' for column in columns)}"
+        f"{', expire = 0' if write.release else ''} WHERE key = ? AND {guard} = ?"
+    )
+    connection.execute(text, (number, nonce, *values, write.key, expected))
+    return Done(number) if connection.changes() else Lost()
+
+
+def _stands(connection: apsw.Connection, write: Write, now: int) -> bool:
+    assert write.fence is not None
+    text = f"SELECT 1 FROM {table(write.fence.collection)} WHERE key = ? AND term = ? AND expire > ?"
+    return connection.execute(text, (write.fence.key, write.fence.term, now)).fetchone() is not None
+
+
+def _count(connection: apsw.Connection, collection: Collection, where: Where, limit: int) -> int:
+    conditions, values = _render.where(where)
+    text = f"SELECT count(*) FROM (SELECT 1 FROM {table(collection)} WHERE {conditions} LIMIT ?)"
+    return int(connection.execute(text, (*values, limit)).get)
+
+
+def _claim(
+    connection: apsw.Connection, collection: Collection, claim: Claim, nonce: int, now: int
+) -> list[Any]:
+    n = min(
+        [claim.n, *(cap.limit - _count(connection, collection, cap.where, cap.limit) for cap in claim.caps)]
+    )
+    if n < 1:
+        return []
+    name = table(collection)
+    conditions, values = _render.where(claim.where)
+    order = _render.order(claim.sort)
+    extra, set_values = assignments(claim.set, "?")
+    text = (
+        f"UPDATE {name} SET revision = ? + chosen.at, term = ? + chosen.at, holder = ?, expire = ?, nonce = ?"
+        f"{extra} FROM (SELECT rowid AS id, row_number() OVER (ORDER BY {order}) - 1 AS at FROM {name} "
+        f"WHERE {conditions} AND expire <= ? ORDER BY {order} LIMIT ?) AS chosen "
+        f"WHERE {name}.rowid = chosen.id RETURNING {selected(collection)}"
+    )
+    number = _draw(connection, n)
+    taken = (number, number, claim.holder, now + claim.ttl_ms, nonce, *set_values, *values, now, n)
+    return connection.execute(text, taken).fetchall()
+
+
+def _hold(
+    connection: apsw.Connection, collection: Collection, key: str, holder: str, now: int, until: int
+) -> Lease:
+    lease = _lease(connection, collection, key, now)
+    name = table(collection)
+    if lease is None:
+        number = _draw(connection, 1)
+        columns = "key, revision, term, holder, expire, nonce, body"
+        connection.execute(
+            f"INSERT INTO {name} ({columns}) VALUES (?, ?, ?, ?, ?, 0, '{{}}')",
+            (key, number, number, holder, until),
+        )
+        return Lease(key, holder, number, until, now)
+    if lease.expire > now and lease.holder != holder:
+        return lease
+    term = lease.term if lease.expire > now else _draw(connection, 1)
+    expire = max(lease.expire, until) if lease.expire > now else until
+    connection.execute(
+        f"UPDATE {name} SET holder = ?, term = ?, expire = ? WHERE key = ?", (holder, term, expire, key)
+    )
+    return Lease(key, holder, term, expire, now)
+
+
+def _lease(connection: apsw.Connection, collection: Collection, key: str, now: int) -> Lease | None:
+    text = f"SELECT key, holder, term, expire FROM {table(collection)} WHERE key = ?"
+    row: Any = connection.execute(text, (key,)).fetchone()
+    return None if row is None else Lease(*row, now=now)
