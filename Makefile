@@ -28,7 +28,7 @@ check: setup ## Check format, lint, types, layers and the shape of the code
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -q tests/test_shape.py tests/test_tree.py
 
 sim: setup ## Run the simulator on SEEDS=300 seeds

@@ -18,7 +18,7 @@ def pytest_configure() -> None:
 
 @contextmanager
 def own_postgres() -> Iterator[PostgresServer]:
-    """A running server. Where none is installed the test is skipped; in CI it fails, or nobody would notice."""
+    """A running server. Where none is installed the test is skipped, except in CI, where it fails."""
     try:
         server = PostgresServer()
     except ServerMissing as error:
