@@ -1,0 +1,146 @@
+"""Remote blobs as local files: fetched once, kept within a bound, the least recently used leave first.
+
+The folder is all there is: threads and processes that name the same folder share it, and a restart
+finds it as it was. Entries are named by digest.
+
+    lease        a shared lock on the entry's file, held for as long as the mapping lives
+    last use     the time of the file
+    fetching     a draft of the full size, so that what is under way counts against the bound
+    +fetch-xx    locks, by the first digits of the digest: one fetches, the others wait for it
+    +room        lock: one at a time adds up the folder and evicts
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from tidemill.store.blobs.blobs import Blobs
+from tidemill.store.blobs.errors import BlobDamaged, BlobFormat, BlobMissing, BlobNoSpace
+from tidemill.store.blobs.format import BLOCK_BYTES, Blocks, read_blocks, stored_bytes
+from tidemill.store.blobs.local import LocalDraft, LocalShelf, LocalStored, locked, os_errors
+from tidemill.store.blobs.mapped import Mapped
+from tidemill.store.blobs.ref import BlobRef
+from tidemill.store.blobs.shelf import Bytes
+from tidemill.store.blobs.stream import BlobWriter
+
+
+class BlobCache:
+    """Serves `blobs` from a local folder that never holds more than `max_bytes`. Can be pickled."""
+
+    def __init__(self, blobs: Blobs, folder: Path, max_bytes: int) -> None:
+        self.blobs = blobs
+        self.max_bytes = max_bytes
+        self._shelf = LocalShelf(folder, durable=False)
+
+    def map(self, ref: BlobRef) -> Mapped:
+        """The content as memory, each block checked when first touched, fetched if it is not here.
+
+        The entry is not evicted while the result or a view of it lives. A damaged entry is fetched
+        again. Raises what reading the blob raises, and `BlobNoSpace` when what is in use leaves no room.
+        """
+        if ref.content is not None:
+            return self.blobs.map(ref)
+        stored, blocks = self._lease(ref)
+        with stored:
+            return Mapped(stored.map(ref.size), blocks, lambda index: self._mend(ref, index))
+
+    def used_bytes(self) -> int:
+        """What the folder holds, with what is being fetched."""
+        return self._shelf.draft_bytes() + sum(entry.stored_bytes for entry in self._shelf.entries())
+
+    def _lease(self, ref: BlobRef) -> tuple[LocalStored, Blocks]:
+        while (leased := self._try_lease(ref)) is None:
+            self._fetch(ref)
+        return leased
+
+    def _try_lease(self, ref: BlobRef) -> tuple[LocalStored, Blocks] | None:
+        """The entry, locked against eviction; None when it is not here or not whole."""
+        self._shelf.prepare()
+        try:
+            stored = self._shelf.open(ref.digest)
+        except BlobMissing:
+            return None
+        with os_errors(f"lease {stored.path}"):
+            fcntl.flock(stored.fd, fcntl.LOCK_SH)
+            used_ns = time.time_ns()
+            os.utime(stored.fd, ns=(used_ns, used_ns))
+        if stored.is_current():
+            try:
+                blocks = read_blocks(ref.digest, stored)
+                blocks.expect(ref.size, ref.digest)
+            except (BlobDamaged, BlobFormat):
+                self._drop(stored)
+            else:
+                return stored, blocks
+        stored.close()
+        return None
+
+    def _fetch(self, ref: BlobRef) -> None:
+        """Bring the blob here, or wait for whoever is doing so."""
+        with self._lock(f"+fetch-{ref.digest[2:4]}"):
+            if not self._shelf.path(ref.digest).exists():
+                with self.blobs.open(ref) as reader, BlobWriter(ref.digest, self._draft(ref)) as writer:
+                    shutil.copyfileobj(reader, writer, BLOCK_BYTES)
+
+    def _draft(self, ref: BlobRef) -> LocalDraft:
+        """A draft that has room for the blob, made by evicting others."""
+        wanted = stored_bytes(ref.size)
+        with self._lock("+room"):
+            self._shelf.tidy(older_than=float("inf"))  # drafts of the dead: the living hold theirs locked
+            entries = sorted(self._shelf.entries(), key=lambda entry: entry.published_at)
+            excess = (
+                sum(entry.stored_bytes for entry in entries)
+                + self._shelf.draft_bytes()
+                + wanted
+                - self.max_bytes
+            )
+            for entry in entries:
+                if excess > 0 and self._evict(entry.name):
+                    excess -= entry.stored_bytes
+            if excess > 0:
+                raise BlobNoSpace(
+                    f"no room for {wanted} bytes in the blob cache {self._shelf.root} of {self.max_bytes}: "
+                    f"{excess} too many are in use"
+                )
+            draft = self._shelf.create(ref.digest)
+            draft.reserve(wanted)
+            return draft
+
+    def _evict(self, name: str) -> bool:
+        """Remove an entry unless it is leased."""
+        try:
+            stored = self._shelf.open(name)
+        except BlobMissing:
+            return True
+        with stored:
+            try:
+                fcntl.flock(stored.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return self._shelf.delete(name)
+
+    def _mend(self, ref: BlobRef, index: int) -> Bytes:
+        """The content from an entry whose block is whole: the present one, or a fresh one."""
+        stored, blocks = self._lease(ref)
+        with stored:
+            start, stop = blocks.bounds(index)
+            try:
+                blocks.check(index, stored.read_at(start, stop - start))
+                return stored.map(ref.size)
+            except BlobDamaged:
+                self._drop(stored)
+        stored, _ = self._lease(ref)
+        with stored:
+            return stored.map(ref.size)
+
+    def _drop(self, stored: LocalStored) -> None:
+        """Remove a damaged entry, unless it was replaced already. Its mappings stay as they are."""
+        with self._lock("+room"), os_errors(f"drop {stored.path}"):
+            if stored.is_current():
+                stored.path.unlink()
+
+    def _lock(self, name: str) -> AbstractContextManager[None]:
+        return locked(self._shelf.root / name, fcntl.LOCK_EX, os.O_CREAT)
