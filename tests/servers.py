@@ -161,7 +161,9 @@ def _find_binaries() -> Path:
     for place in places:
         if (place / "initdb").exists():
             return place
-    raise ServerMissing("no PostgreSQL server on PATH or in /usr/lib/postgresql")
+    raise ServerMissing(
+        "no PostgreSQL on PATH or in /usr/lib/postgresql, and TIDEMILL_TEST_POSTGRES names none"
+    )
 
 
 def _unprivileged_account() -> pwd.struct_passwd | None:
