@@ -9,7 +9,7 @@ from pathlib import Path
 from tidemill.app.java import Java, find_java
 
 ROOT = Path(__file__).resolve().parent.parent
-NO_JAVA = "No Java 17 or 21 found, and none could be installed: pipelines are off, tasks and cluster work."
+NO_JAVA = "None could be installed (scripts/setup java says why): pipelines are off, tasks and cluster work."
 
 
 def java_or_install() -> Java | None:
@@ -17,7 +17,7 @@ def java_or_install() -> Java | None:
     java = find_java()
     if java is None:
         print("No Java 17 or 21 found; installing a runtime into .venv", flush=True)
-        subprocess.run([ROOT / "scripts" / "setup", "java"], check=False)
+        subprocess.run([ROOT / "scripts" / "setup", "java"], check=False, capture_output=True)
         importlib.invalidate_caches()
         java = find_java()
     return java
