@@ -68,6 +68,7 @@ class Store:
         self._nonce: Callable[[], int] = new_nonce if source is None else lambda: new_nonce(source)
         self._prepared: set[Collection] = set()
         self._watchers = Watchers()
+        self._closed = False
         self._calls = self._conflicts = self._unknown = self._settled = self._unavailable = 0
 
     @property
@@ -79,6 +80,8 @@ class Store:
         return self
 
     async def close(self) -> None:
+        """Let go of the database. A second call changes nothing."""
+        self._closed = True
         await self._backend.close()
 
     async def __aenter__(self) -> Self:
@@ -305,6 +308,8 @@ class Store:
     async def _call(
         self, request: Callable[[], Awaitable[T]], *, writes: bool = False, settles: bool = False
     ) -> T:
+        if self._closed:
+            raise Unavailable("this store has been closed")
         self._calls += 1
         try:
             async with asyncio.timeout(self._timeout_s):

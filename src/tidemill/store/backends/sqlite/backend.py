@@ -340,4 +340,4 @@ def _hold(
 def _lease(connection: apsw.Connection, collection: Collection, key: str, now: int) -> Lease | None:
     text = f"SELECT key, holder, term, expire FROM {table(collection)} WHERE key = ?"
     row: Any = connection.execute(text, (key,)).fetchone()
-    return None if row is None else Lease(*row, now=now)
+    return None if row is None else Lease(row[0], row[1], row[2], row[3], now)
