@@ -6,7 +6,7 @@ call, the settling of writes whose answer was lost, cursors, wake-ups, and count
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, TypeVar
@@ -186,7 +186,7 @@ class Store:
             outcomes = await self._call(lambda: settle(self._backend, writes, nonce), settles=True)
             self._settled += sum(not isinstance(outcome, Unknown) for outcome in outcomes)
         self._count(outcomes)
-        self._changed({write.collection.name for write in writes})
+        self._changed(write.collection.name for write in writes)
         return outcomes
 
     async def claim(self, collection: Collection, claim: Claim) -> list[Document]:
@@ -210,7 +210,7 @@ class Store:
                 raise OutcomeUnknown(f"a claim on {collection.name} may still take hold") from error
             self._settled += 1
         if taken:
-            self._changed({collection.name})
+            self._changed([collection.name])
         return taken
 
     # Leases
@@ -242,7 +242,7 @@ class Store:
         """Let go of those that still stand under their term, so that others need not wait."""
         await self._prepare(collection)
         await self._call(lambda: self._backend.release(collection, terms))
-        self._changed({collection.name})
+        self._changed([collection.name])
 
     # Waiting and watching
 
@@ -329,7 +329,8 @@ class Store:
         self._conflicts += sum(isinstance(outcome, Lost) for outcome in outcomes)
         self._unknown += sum(isinstance(outcome, Unknown) for outcome in outcomes)
 
-    def _changed(self, names: set[str]) -> None:
-        for name in names:
+    def _changed(self, names: Iterable[str]) -> None:
+        changed = tuple(dict.fromkeys(names))
+        for name in changed:
             self._watchers.notify(name)
-        self._backend.announce(tuple(names))
+        self._backend.announce(changed)

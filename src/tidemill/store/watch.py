@@ -31,7 +31,8 @@ class Watchers:
 
     def __init__(self) -> None:
         self._subscribed = False
-        self._watches: dict[str, set[Watch]] = {}
+        # Dicts and not sets: wake-ups go out in the order of arrival, so that a simulated run repeats.
+        self._watches: dict[str, dict[Watch, None]] = {}
 
     def first(self) -> bool:
         """True once: the backend need not listen before anybody watches."""
@@ -40,7 +41,7 @@ class Watchers:
 
     def notify(self, name: str | None) -> None:
         """Wake those who watch the collection; all of them when it is not known which changed."""
-        groups = self._watches.values() if name is None else [self._watches.get(name, set())]
+        groups = self._watches.values() if name is None else [self._watches.get(name, {})]
         for group in groups:
             for watch in group:
                 watch.set()
@@ -48,9 +49,9 @@ class Watchers:
     @contextmanager
     def watching(self, name: str, poll_s: float) -> Iterator[Watch]:
         watch = Watch(poll_s)
-        group = self._watches.setdefault(name, set())
-        group.add(watch)
+        group = self._watches.setdefault(name, {})
+        group[watch] = None
         try:
             yield watch
         finally:
-            group.discard(watch)
+            del group[watch]

@@ -1,0 +1,33 @@
+"""What can go wrong among nodes.
+
+ClusterError
+├─ LeaseLost    the lease ran out or passed on. Stop acting; take it again if you still want it
+│  └─ NotLeader this node does not lead now
+└─ NameTaken    another live node has this name
+"""
+
+from tidemill.base.errors import TidemillError
+
+
+class ClusterError(TidemillError):
+    """Nodes could not agree on what was asked."""
+
+    code = "cluster"
+
+
+class LeaseLost(ClusterError):
+    """The lease cannot be trusted any more. Whatever it guarded may have a new holder."""
+
+    code = "cluster.lease_lost"
+
+
+class NotLeader(LeaseLost):
+    """This node does not lead, or cannot be sure that it does."""
+
+    code = "cluster.not_leader"
+
+
+class NameTaken(ClusterError):
+    """A node of this name is alive. Choose another name."""
+
+    code = "cluster.name_taken"
