@@ -31,8 +31,8 @@ check: setup ## Check format, lint, types, layers and the shape of the code
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -q tests/test_shape.py tests/test_tree.py
 
-sim: setup ## Run the simulator on SEEDS=300 seeds
-	@TIDEMILL_SIM_SEEDS=$(SEEDS) $(BIN)/pytest tests/sim $(ARGS)
+sim: setup ## Run the simulator on SEEDS=300 seeds, or tell the story of one again, SEED=17
+	@cd tests && ../$(BIN)/python -m sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 bench-store: setup ## Measure each store against a raw loop with the same driver
 	@scripts/postgres

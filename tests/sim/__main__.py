@@ -1,0 +1,52 @@
+"""Many seeds on all cores, or one again with its whole story.
+
+python -m sim --seeds 2000       every seed from 0 to 1999
+python -m sim --seed 17          one, with its trace
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+
+from sim.run import Verdict, simulate
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="sim", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=300, help="how many seeds to run")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--seed", type=int, help="run this one seed and print its trace")
+    chosen = parser.parse_args()
+    if chosen.seed is not None:
+        return show(simulate(chosen.seed))
+    return sweep(range(chosen.first, chosen.first + chosen.seeds))
+
+
+def show(verdict: Verdict) -> int:
+    print("\n".join(verdict.trace))
+    print(f"seed {verdict.seed}: {verdict.breach or 'all held'}")
+    return 1 if verdict.breach else 0
+
+
+def sweep(seeds: range) -> int:
+    began, failed, acts, writes, virtual = time.monotonic(), 0, 0, 0, 0.0
+    with multiprocessing.Pool(os.cpu_count()) as pool:
+        for done, verdict in enumerate(pool.imap_unordered(simulate, seeds, chunksize=8), 1):
+            acts, writes, virtual = acts + verdict.acts, writes + verdict.writes, virtual + verdict.seconds
+            if verdict.breach is not None:
+                failed += 1
+                print(f"seed {verdict.seed}: {verdict.breach}\n  replay: {verdict.replay()}", flush=True)
+            if done % 250 == 0:
+                print(f"{done} of {len(seeds)} seeds", file=sys.stderr, flush=True)
+    print(
+        f"{len(seeds)} seeds, {virtual / 3600:.1f} simulated hours, {acts:,} acts as leader, "
+        f"{writes:,} accepted writes, {time.monotonic() - began:.0f} s"
+    )
+    print(f"{len(seeds) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
