@@ -1,0 +1,89 @@
+"""How clients tell each other that a collection changed: LISTEN and NOTIFY.
+
+A commit that notifies takes a lock that all such commits of a database share. So writers do not notify
+in their own commits: what changed is gathered for a moment and then told in a transaction of its own.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+
+import psycopg
+
+from tidemill.store.backend import OnChange
+from tidemill.store.backends.postgres.pool import Connection, Pool
+from tidemill.store.backends.postgres.values import Texts
+from tidemill.store.errors import StoreError
+
+CHANNEL = "tidemill"
+GATHER_S = 0.010
+_FAREWELL_S = 1.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_TELL = f"SELECT pg_notify('{CHANNEL}', name) FROM unnest(%s) AS changed(name)"
+
+
+class Announcer:
+    """Tells others, at most once per collection and `GATHER_S`. A hint is lost rather than in the way."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._changed: set[str] = set()
+        self._telling: asyncio.Task[None] | None = None
+
+    def announce(self, names: Iterable[str]) -> None:
+        self._changed.update(names)
+        if self._telling is None:
+            self._telling = asyncio.create_task(self._tell(), name="tidemill-postgres-announce")
+
+    async def close(self) -> None:
+        """Tell what is left to tell, if that can be done in a moment."""
+        telling = self._telling
+        if telling is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FAREWELL_S):
+                    await telling
+
+    async def _tell(self) -> None:
+        try:
+            while self._changed:
+                await asyncio.sleep(GATHER_S)
+                names, self._changed = self._changed, set()
+                with suppress(StoreError):
+                    await self._pool.rows(_TELL, [Texts(names)])
+        finally:
+            self._telling = None
+
+
+class Listener:
+    """Hears what others tell, on a connection of its own, for as long as the task runs."""
+
+    def __init__(self, pool: Pool, on_change: OnChange) -> None:
+        self._pool = pool
+        self._on_change = on_change
+        self._task = asyncio.create_task(self._listen(), name="tidemill-postgres-listen")
+
+    async def close(self) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _listen(self) -> None:
+        pause = _FIRST_PAUSE_S
+        while True:
+            with suppress(StoreError, psycopg.Error):
+                connection = await self._pool.connect()
+                try:
+                    await connection.execute(f"LISTEN {CHANNEL}")
+                    # What was told before we listened is lost, so it may have been anything.
+                    self._on_change(None)
+                    pause = _FIRST_PAUSE_S
+                    await self._hear(connection)
+                finally:
+                    await connection.close()
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    async def _hear(self, connection: Connection) -> None:
+        async for heard in connection.notifies():
+            if heard.pid not in self._pool.processes:
+                self._on_change(heard.payload)
