@@ -1,1 +1,13 @@
-"""The application: settings, node, HTTP, command line. Nobody imports app."""
+"""The application: settings, node, HTTP, command line. Nobody imports app.
+
+Read in this order:
+- `settings`         what can be set, where values come from, what is allowed
+- `settings_store`   the settings of the whole cluster
+- `tokens`, `audit`  who may call, and what was changed by whom
+- `bind`, `errors`   where a node may listen, and what callers run into
+- `node`             the composition root: store, membership, election and HTTP in one process
+- `http/`            the HTTP face of a node, with the door in front
+- `cli/`             the command `tidemill`
+- `doctor`, `java`   whether this machine is fit for it
+- `logs`             how events are written down
+"""

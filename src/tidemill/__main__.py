@@ -1,0 +1,5 @@
+"""`python -m tidemill` is the command `tidemill`."""
+
+from tidemill.app.cli import main
+
+main()

@@ -1,0 +1,49 @@
+"""The root command. Nouns are listed here and loaded when named, so that a start stays quick."""
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+EXAMPLES = """Keeps answers fresh and work done, coordinated by nothing but a database.
+
+[bold]Examples[/bold]
+
+  tidemill demo                                    something to look at
+  tidemill up                                      a node on this machine
+  tidemill up --store postgresql://db/tidemill     one more node of a cluster
+  tidemill node list --json                        which nodes there are
+  tidemill doctor                                  is this machine fit
+"""
+
+NOUNS = ("up", "demo", "node", "cluster", "config", "token", "doctor", "version")
+
+
+class Nouns(TyperGroup):
+    """Finds each noun in the module of its name."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(NOUNS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in NOUNS:
+            return None
+        command = get_command(import_module(f"tidemill.app.cli.{cmd_name}").app)
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(
+    cls=Nouns,
+    help=EXAMPLES,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def root() -> None:
+    pass

@@ -1,0 +1,94 @@
+"""`tidemill up`: start a node."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidemill.app.bind import check_bind
+from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, make_private, opened, setting
+from tidemill.app.cli.output import say
+from tidemill.app.logs import configure_logs
+from tidemill.app.settings import Settings, local_layers, resolve
+from tidemill.app.settings_store import read_cluster_settings
+from tidemill.app.tokens import has_usable_token, list_tokens
+
+app = typer.Typer(add_completion=False)
+
+OPEN = (
+    "no tokens: everybody on this machine may do everything; "
+    "to change that: tidemill token create --role admin --name NAME"
+)
+
+
+@app.command()
+def up(
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    host: Annotated[str | None, setting("host")] = None,
+    port: Annotated[str | None, setting("port")] = None,
+    name: Annotated[str | None, setting("name")] = None,
+    slots: Annotated[str | None, setting("slots")] = None,
+    ttl_s: Annotated[str | None, setting("ttl_s")] = None,
+    tls_cert: Annotated[str | None, setting("tls_cert")] = None,
+    tls_key: Annotated[str | None, setting("tls_key")] = None,
+    log_level: Annotated[str | None, setting("log_level")] = None,
+    allowed_hosts: Annotated[str | None, setting("allowed_hosts")] = None,
+    allowed_origins: Annotated[str | None, setting("allowed_origins")] = None,
+    config: ConfigFlag = None,
+) -> None:
+    """Start a node and run until interrupted. With the address of a store it joins that cluster.
+
+    [bold]Examples[/bold]
+
+      tidemill up
+      tidemill up --store postgresql://db/tidemill --host 10.0.0.5
+    """
+    flags = {key: value for key, value in locals().items() if key != "config"}
+    asyncio.run(run(flags, config))
+
+
+async def run(flags: Mapping[str, Any], config: Path | None) -> None:
+    """Settle the settings, refuse an open door to the network, then be a node until stopped."""
+    settings = await admitted(flags, config)
+    await node_runner()(settings)
+
+
+async def admitted(flags: Mapping[str, Any], config: Path | None) -> Settings:
+    """The settings of a node that may start, those of the store included; says what it is about to do."""
+    layers = local_layers(flags, config)
+    local = resolve(layers)
+    make_private(local.data)
+    async with opened(local, create=True) as store:
+        settings = resolve([*layers, (await read_cluster_settings(store)).layer()])
+        check_bind(settings.host, await has_usable_token(store))
+        any_token = bool(await list_tokens(store))
+    configure_logs(settings.log_level)
+    say(banner(settings, any_token))
+    return settings
+
+
+def banner(settings: Settings, any_token: bool) -> str:
+    shown = settings.shown()
+    lines = {
+        "Tidemill": address(settings),
+        "store": shown["store"],
+        "data": settings.data.absolute(),
+        "door": "a token is needed" if any_token else OPEN,
+    }
+    return "\n".join(f"{name:<10}{value}" for name, value in lines.items())
+
+
+def address(settings: Settings) -> str:
+    """Where to point a browser."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{'https' if settings.tls_cert else 'http'}://{host}:{settings.port}"
+
+
+def node_runner() -> Callable[[Settings], Coroutine[Any, Any, None]]:
+    """`run_node`. Loaded by name, as the web framework that comes with it takes longer than most commands."""
+    runner: Callable[[Settings], Coroutine[Any, Any, None]] = import_module("tidemill.app.node").run_node
+    return runner

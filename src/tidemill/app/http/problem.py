@@ -1,0 +1,117 @@
+"""Errors as problem documents (RFC 9457): one shape for whatever goes wrong."""
+
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+import structlog
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+from starlette.types import Scope
+
+from tidemill.app.errors import Forbidden, NotFound, Unauthorized
+from tidemill.app.http.headers import SAFE_HEADERS
+from tidemill.app.settings import SettingError
+from tidemill.base.errors import TidemillError
+from tidemill.store import BadRequest, Conflict, OutcomeUnknown, ReleaseTooOld, StoreError, Unavailable
+
+Json: TypeAlias = dict[str, Any]
+
+# The first class that fits tells the status.
+_STATUS: tuple[tuple[type[TidemillError], HTTPStatus], ...] = (
+    (Unauthorized, HTTPStatus.UNAUTHORIZED),
+    (Forbidden, HTTPStatus.FORBIDDEN),
+    (NotFound, HTTPStatus.NOT_FOUND),
+    (SettingError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (Conflict, HTTPStatus.CONFLICT),
+    (BadRequest, HTTPStatus.BAD_REQUEST),
+    (OutcomeUnknown, HTTPStatus.GATEWAY_TIMEOUT),
+    (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE),
+    (ReleaseTooOld, HTTPStatus.SERVICE_UNAVAILABLE),
+    (StoreError, HTTPStatus.INTERNAL_SERVER_ERROR),
+)
+_RETRY_AFTER_S = 1
+
+log = structlog.get_logger("tidemill.http")
+
+
+class PreconditionFailed(TidemillError):
+    """The document is not at the revision that `If-Match` names: get it again, decide again."""
+
+    code = "http.precondition_failed"
+
+
+class PreconditionRequired(TidemillError):
+    """A change of this document must say in `If-Match` which revision it is based on."""
+
+    code = "http.precondition_required"
+
+
+_STATUS += (
+    (PreconditionFailed, HTTPStatus.PRECONDITION_FAILED),
+    (PreconditionRequired, HTTPStatus.PRECONDITION_REQUIRED),
+)
+
+
+def problem(scope: Scope, status: int, code: str, detail: str, **more: Any) -> JSONResponse:
+    """A problem document. `retryable` says whether the same request may succeed later as it stands."""
+    title = HTTPStatus(status).phrase
+    body: Json = {
+        "type": f"urn:tidemill:problem:{code}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": scope.get("path", ""),
+        "code": code,
+        "retryable": False,
+    }
+    headers = dict(SAFE_HEADERS)
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="tidemill"'
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = str(_RETRY_AFTER_S)
+    return JSONResponse(body | more, status, headers=headers, media_type="application/problem+json")
+
+
+def problem_of(scope: Scope, error: TidemillError) -> JSONResponse:
+    """The problem document of an error that Tidemill can name."""
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus(500))
+    retryable = isinstance(error, Unavailable) and not error.maybe_applied
+    return problem(scope, status, error.code, str(error), retryable=retryable)
+
+
+def install_problems(app: FastAPI) -> None:
+    """Let every error of the app be answered by a problem document."""
+    app.add_exception_handler(TidemillError, _named)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _named(request: HTTPConnection, error: Exception) -> JSONResponse:
+    assert isinstance(error, TidemillError)
+    return problem_of(request.scope, error)
+
+
+async def _http(request: HTTPConnection, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = f"http.{HTTPStatus(error.status_code).name.lower()}"
+    answer = problem(request.scope, error.status_code, code, str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _invalid(request: HTTPConnection, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    errors = [{"in": ".".join(map(str, entry["loc"])), "detail": entry["msg"]} for entry in error.errors()]
+    detail = "; ".join(f"{entry['in']}: {entry['detail']}" for entry in errors)
+    return problem(request.scope, HTTPStatus.UNPROCESSABLE_ENTITY, "http.invalid", detail, errors=errors)
+
+
+async def _unexpected(request: HTTPConnection, error: Exception) -> JSONResponse:
+    """What nobody foresaw: the log has the particulars, the caller gets none of them."""
+    log.error("http.failed", path=request.scope.get("path"), error=type(error).__name__)
+    detail = "something went wrong inside the node; its log says what"
+    return problem(request.scope, HTTPStatus.INTERNAL_SERVER_ERROR, "http.internal_server_error", detail)

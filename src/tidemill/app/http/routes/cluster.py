@@ -1,0 +1,48 @@
+"""Who leads, and which nodes there are."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fastapi import APIRouter
+
+from tidemill.app.http.context import ClusterView, NodeContext, NodeView
+from tidemill.app.http.door import require
+from tidemill.app.tokens import Role
+from tidemill.store import StoreError
+
+
+def routes(context: NodeContext) -> APIRouter:
+    router = APIRouter(prefix="/api/v1", tags=["cluster"], dependencies=[require(Role.VIEWER)])
+
+    @router.get("/cluster")
+    async def get_cluster() -> dict[str, Any]:
+        """The cluster as seen here. While the store is away `nodes` is empty and `problems` says why."""
+        seen = asdict(await look(context))
+        return {**seen.pop("cluster"), **seen}
+
+    @router.get("/nodes")
+    async def get_nodes() -> dict[str, list[NodeView]]:
+        """The node list as it stands in the store."""
+        return {"nodes": await context.nodes()}
+
+    return router
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What can be said of the cluster at the store's time `now`; None when the store does not answer."""
+
+    cluster: ClusterView
+    nodes: list[NodeView]
+    problems: list[str]
+    now: int | None
+
+
+async def look(context: NodeContext) -> Overview:
+    """What can be said of the cluster now, whether or not the store answers."""
+    problems = context.problems()
+    try:
+        return Overview(context.cluster(), await context.nodes(), problems, await context.store.now())
+    except StoreError as error:
+        said = f"the node list cannot be read: {error}"
+        return Overview(context.cluster(), [], [*problems, said], None)

@@ -1,0 +1,76 @@
+"""A node without a cluster, and clients that talk to its app."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack
+
+import httpx2
+import pytest
+
+from tidemill.app.http import ClusterView, NodeView, build_app
+from tidemill.app.settings import Settings
+from tidemill.store import Store, open_store
+
+URL = "http://127.0.0.1:7433"
+
+
+class StillNode:
+    """What a node's routes may ask, answered from what a test puts here."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+        self.view = ClusterView("token-a", "alpha", "token-a", 7, 3, True, 2.5)
+        self.listed = [
+            NodeView("alpha", "token-a", "http://127.0.0.1:7433", 4, "0.1.0", 1, 2, True, True),
+            NodeView("<b>eve</b>", "token-b", "http://127.0.0.1:7434", 4, "0.1.0", 1, 2, False, False),
+        ]
+        self.troubles: list[str] = []
+
+    def cluster(self) -> ClusterView:
+        return self.view
+
+    async def nodes(self) -> list[NodeView]:
+        return self.listed
+
+    def problems(self) -> list[str]:
+        return self.troubles
+
+    def metrics(self) -> Mapping[str, float]:
+        return {"renewals_total": 12, "lease_age_seconds": 0.25}
+
+
+MakeClient = Callable[..., httpx2.AsyncClient]
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with open_store("memory:") as store:
+        yield store
+
+
+@pytest.fixture
+def node(store: Store) -> StillNode:
+    return StillNode(store, Settings())
+
+
+@pytest.fixture
+async def make_client(node: StillNode) -> AsyncIterator[MakeClient]:
+    """A client of the node's app; `token` is sent as bearer, `headers` with every request."""
+    async with AsyncExitStack() as stack:
+
+        def make(token: str | None = None, **headers: str) -> httpx2.AsyncClient:
+            bearer = {"Authorization": f"Bearer {token}"} if token else {}
+            client = httpx2.AsyncClient(
+                transport=httpx2.ASGITransport(app=build_app(node), raise_app_exceptions=False),
+                base_url=URL,
+                headers=bearer | headers,
+            )
+            stack.push_async_callback(client.aclose)
+            return client
+
+        yield make
+
+
+@pytest.fixture
+def client(make_client: MakeClient) -> httpx2.AsyncClient:
+    return make_client()
