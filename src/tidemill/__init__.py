@@ -1,3 +1,26 @@
-"""Tidemill keeps answers fresh and work done, coordinated by nothing but a database."""
+"""Tidemill keeps answers fresh and work done, coordinated by nothing but a database.
+
+- `tidemill.Lock`      a lock among processes that share nothing but a store; it hands out a fence
+- `tidemill.LeaseLost` what it raises when it cannot be trusted any more
+
+Each is loaded when it is first used: importing this package loads neither Spark nor a driver.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidemill.api.lock import Lock
+    from tidemill.cluster.errors import LeaseLost
 
 __version__ = "0.1.0"
+
+__all__ = ["Lock", "LeaseLost", "__version__"]
+
+_HOMES = {"Lock": "tidemill.api.lock", "LeaseLost": "tidemill.cluster.errors"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,1 +1,4 @@
-"""The public Python faces of what lies below: pipelines, executors, connections and locks."""
+"""The public Python faces. `import tidemill` shows them, and loads each when it is first used.
+
+- `lock`   Lock: mutual exclusion through a store, with a fence
+"""

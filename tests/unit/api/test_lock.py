@@ -1,0 +1,109 @@
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tidemill
+from tidemill.base.bridge import LoopThread
+from tidemill.cluster.lock import LOCKS
+from tidemill.store import Fenced, Unavailable, open_store
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+def in_thread(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_a_second_holder_waits_for_the_release(url: str) -> None:
+    first, second = tidemill.Lock(url, "report"), tidemill.Lock(url, "report")
+    with first:
+        assert first.held
+        assert not second.acquire(blocking=False)
+        waiting = in_thread(second.acquire)
+        fence = first.fence
+    waiting.join(20)
+
+    assert second.held
+    assert second.fence > fence
+    second.release()
+
+
+def test_other_names_do_not_exclude_each_other(url: str) -> None:
+    with tidemill.Lock(url, "one") as one, tidemill.Lock(url, "two") as two:
+        assert one.held
+        assert two.held
+
+
+def test_waiting_ends_with_its_timeout(url: str) -> None:
+    with tidemill.Lock(url, "report"):
+        assert not tidemill.Lock(url, "report").acquire(timeout_s=0.1)
+
+
+def test_a_lock_is_renewed_while_it_is_held(url: str) -> None:
+    with tidemill.Lock(url, "report", ttl_s=0.5) as lock:
+        fence = lock.fence
+        assert not tidemill.Lock(url, "report").acquire(timeout_s=1.5)
+        assert lock.fence == fence
+
+
+def test_a_lock_can_be_taken_again_under_a_higher_fence(url: str) -> None:
+    lock = tidemill.Lock(url, "report")
+    lock.acquire()
+    first = lock.fence
+    lock.release()
+    lock.release()
+    with lock:
+        assert lock.fence > first
+
+
+def test_a_lock_that_is_not_held_gives_no_fence(url: str) -> None:
+    lock = tidemill.Lock(url, "report")
+
+    assert not lock.held
+    with pytest.raises(tidemill.LeaseLost):
+        _ = lock.fence
+
+
+def test_taking_it_twice_with_one_object_is_an_error(url: str) -> None:
+    with tidemill.Lock(url, "report") as lock, pytest.raises(RuntimeError, match="already"):
+        lock.acquire()
+
+
+def test_a_holder_that_was_robbed_knows_it_and_is_fenced(url: str) -> None:
+    """Somebody takes the lease away by force; the next renewal finds out."""
+    with tidemill.Lock(url, "report", ttl_s=0.5) as lock, LoopThread() as loop:
+        guard = lock.guard()
+
+        async def rob() -> None:
+            async with open_store(url) as store:
+                await store.release(LOCKS, {"report": guard.term})
+                await store.hold(LOCKS, ["report"], "robber", 60_000)
+
+        loop.run(rob())
+        assert lock.wait_lost(20)
+        assert not lock.held
+
+        async def write() -> None:
+            async with open_store(url) as store:
+                await store.create(LOCKS, "guarded", {}, fence=guard)
+
+        with pytest.raises(Fenced):
+            loop.run(write())
+
+
+def test_a_store_that_cannot_be_reached_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(Unavailable):
+        tidemill.Lock(f"sqlite:///{tmp_path}/file/store.db", "report").acquire()
+
+
+def test_a_ttl_out_of_bounds_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="ttl_s"):
+        tidemill.Lock(url, "report", ttl_s=0.1)

@@ -1,0 +1,136 @@
+import asyncio
+
+import pytest
+
+from tidemill.cluster import Gained, Heart, Lost, NotLeader, Timing
+from tidemill.cluster.nodes import LEADER, LEASES
+from tidemill.cluster.standing import Event
+from tidemill.store import Fenced, open_store
+from tidemill.store.backends.memory import MemoryBackend, MemoryServer
+from tidemill.store.store import Store
+from tidemill.store.testing.faults import FaultyBackend
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def served(server: MemoryServer) -> Store:
+    return Store(MemoryBackend(server, "0.1.0"))
+
+
+async def test_the_first_heart_leads_and_the_second_follows() -> None:
+    server, events = MemoryServer(), list[Event]()
+    async with served(server) as store:
+        one = Heart(store, "one", "node:one", listener=events.append)
+        two = Heart(store, "two", "node:two")
+        await one.tick()
+        await two.tick()
+
+        assert one.leadership().term == one.fence().term
+        assert isinstance(events[0], Gained)
+        assert two.standing.leader == "one"
+        with pytest.raises(NotLeader):
+            two.leadership()
+
+
+async def test_a_stopped_heart_lets_go_so_that_the_next_leads_at_once() -> None:
+    server = MemoryServer()
+    async with served(server) as store:
+        one, two = Heart(store, "one", "node:one"), Heart(store, "two", "node:two")
+        await one.tick()
+        await one.stop()
+        await one.stop()
+        await two.tick()
+
+        assert two.leadership().term > 0
+
+
+async def test_a_release_wakes_the_followers_heart() -> None:
+    server = MemoryServer()
+    gained = asyncio.Event()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Gained):
+            gained.set()
+
+    async with served(server) as first, served(server) as second:
+        one = Heart(first, "one", "node:one")
+        await one.tick()
+        async with Heart(second, "two", "node:two", listener=listen, timing=Timing(60.0)):
+            await one.stop()
+            await gained.wait()
+
+
+async def test_a_leader_that_cannot_renew_stops_at_its_deadline() -> None:
+    clock, events = Clock(), list[Event]()
+    backend = MemoryBackend(MemoryServer(), "0.1.0")
+    async with Store(backend) as store:
+        heart = Heart(store, "me", "node:me", clock=clock, listener=events.append)
+        await heart.tick()
+        await store.close()
+        clock.now += heart.timing.trust_s - 0.1
+        await heart.tick()
+        assert heart.leadership().term > 0
+
+        clock.now += 0.1
+        with pytest.raises(NotLeader):
+            heart.leadership()
+        await heart.tick()
+        assert isinstance(events[-1], Lost)
+        assert heart.statistics().missed == 2
+
+
+async def test_an_answer_is_not_awaited_past_the_deadline() -> None:
+    faulty = FaultyBackend(MemoryBackend(MemoryServer(), "0.1.0"))
+    async with Store(faulty) as store:
+        heart = Heart(store, "me", "node:me", timing=Timing(0.4))
+        await heart.tick()
+
+        async def never(*_: object) -> None:
+            await asyncio.Event().wait()
+
+        faulty.hold = never  # type: ignore[method-assign, assignment]
+        await heart.tick()
+
+        with pytest.raises(NotLeader):
+            heart.leadership()
+
+
+async def test_a_leader_back_from_a_long_pause_is_fenced() -> None:
+    server_time = 1_000_000
+    server = MemoryServer(lambda: server_time)
+    async with served(server) as store:
+        one, two = Heart(store, "one", "node:one"), Heart(store, "two", "node:two")
+        await one.tick()
+        stale = one.fence()
+        server_time += 5_000
+        await two.tick()
+
+        with pytest.raises(Fenced):
+            await store.create(LEASES, "by-the-old-leader", {}, fence=stale)
+        assert two.leadership().term > stale.term
+
+
+async def test_one_beat_is_one_call() -> None:
+    async with open_store("memory:") as store:
+        heart = Heart(store, "me", "node:me")
+        await heart.tick()
+        before = store.statistics().calls
+        await heart.tick()
+
+        assert store.statistics().calls == before + 1
+
+
+async def test_beats_measure_the_skew_to_the_store() -> None:
+    server = MemoryServer(lambda: 5_000)
+    async with served(server) as store:
+        heart = Heart(store, "me", "node:me", wall=lambda: 2.0)
+        await heart.tick()
+
+        assert round(heart.statistics().skew_ms, 1) == 3000.0
+        assert (await store.get(LEASES, LEADER)) is not None
