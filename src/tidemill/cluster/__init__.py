@@ -12,7 +12,7 @@ the leader lease.
 Read in this order:
 - `lease`      pure: how long a holder may trust a lease
 - `standing`   pure: what a node believes after each beat, and what changed
-- `heart`      the beat: renews from its own thread and connection
+- `heart`      the beat, and `heart_thread`, which gives it a thread and a connection of its own
 - `nodes`      the node list: join, list, and the leader's removal of the dead
 - `duty`       what runs only while this node leads
 - `lock`       a lease for anybody's use
@@ -24,6 +24,7 @@ It knows nothing of tasks, pipelines, HTTP or settings files.
 from tidemill.cluster.duty import Duty
 from tidemill.cluster.errors import ClusterError, LeaseLost, NameTaken, NotLeader
 from tidemill.cluster.heart import Heart
+from tidemill.cluster.heart_thread import HeartThread
 from tidemill.cluster.lease import Grant, Timing
 from tidemill.cluster.lock import Holding
 from tidemill.cluster.nodes import LEADER, LEASES, Node, join, leader, list_nodes
@@ -31,6 +32,7 @@ from tidemill.cluster.standing import Gained, Lost, Moved, Standing
 
 __all__ = [
     "Heart",
+    "HeartThread",
     "Duty",
     "Standing",
     "Gained",

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from tidemill.base.errors import TidemillError
+from tidemill.cluster.errors import LeaseLost
 from tidemill.cluster.lease import Grant
 from tidemill.cluster.standing import Event, Gained, Lost
+from tidemill.store import Fenced
 
 log = structlog.get_logger("tidemill.duty")
 
@@ -17,12 +19,14 @@ class Duty:
 
     Give `on_event` to the heart, through `call_soon_threadsafe` when the heart has a thread of its own.
     Cancelling is the first line; the second is that every write of `work` carries the term, so one
-    that is already under way is refused by the store.
+    that is already under way is refused by the store. Work that fails while this node still leads, say
+    because the store was away, begins again after `retry_s`.
     """
 
-    def __init__(self, name: str, work: Callable[[Grant], Awaitable[None]]) -> None:
+    def __init__(self, name: str, work: Callable[[Grant], Awaitable[None]], *, retry_s: float = 1.0) -> None:
         self._name = name
         self._work = work
+        self._retry_s = retry_s
         self._task: asyncio.Task[None] | None = None
 
     def on_event(self, event: Event) -> None:
@@ -47,8 +51,15 @@ class Duty:
             task.cancel()
 
     async def _run(self, grant: Grant) -> None:
-        try:
-            await self._work(grant)
-        except TidemillError as error:
-            # Another beat may find this node still leading; the duty begins again with the next term.
-            log.warning("duty.ended", duty=self._name, term=grant.term, code=error.code, error=str(error))
+        done = False
+        while not done:
+            try:
+                await self._work(grant)
+                done = True
+            except (LeaseLost, Fenced):
+                return
+            except TidemillError as error:
+                log.warning(
+                    "duty.failed", duty=self._name, term=grant.term, code=error.code, error=str(error)
+                )
+                await asyncio.sleep(self._retry_s)

@@ -1,0 +1,291 @@
+"""A node: everything that one Tidemill process is, put together here and nowhere else.
+
+socket ─► store ─► name ─► heart (own thread, own connection) ─► duties ─► HTTP
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import structlog
+import uvicorn
+
+import tidemill
+from tidemill.app.http import build_app, server_config
+from tidemill.app.http.context import ClusterView, NodeView
+from tidemill.app.settings import Settings
+from tidemill.app.settings_store import SETTINGS, read_cluster_settings
+from tidemill.base.clock import boot_clock
+from tidemill.base.errors import TidemillError
+from tidemill.base.ids import new_token
+from tidemill.cluster import LEADER, LEASES, Duty, Grant, HeartThread, Timing, join, list_nodes
+from tidemill.cluster.nodes import advertise, remove_silent
+from tidemill.cluster.standing import Enrolled, Event
+from tidemill.store import Body, Fenced, Store, Term, open_store
+
+log = structlog.get_logger("tidemill.node")
+
+CLEAR_EVERY_LEASES = 2
+WATCH_POLL_S = 60.0
+
+
+class PortTaken(TidemillError):
+    """The address to listen on cannot be had."""
+
+    code = "node.port"
+
+
+async def run_node(settings: Settings, announce: Callable[["Node"], None] = lambda _: None) -> None:
+    """Be a node until interrupted, terminated or cancelled, then leave the cluster in order.
+
+    `announce` is called once the node listens. Leaving lets go of the leases, so that others take over
+    at once; a node that is killed is missed after one lease.
+    """
+    stop = asyncio.Event()
+    with stopping_by_signal(stop), listening(settings) as listener:
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+        async with open_store(settings.store) as store, joined(settings, store) as node:
+            async with serving(node, listener) as server:
+                announce(node)
+                await _first(stop.wait(), server)
+
+
+def address_of(settings: Settings) -> str:
+    """Where other nodes and people reach this one; a wildcard stands for this machine's name."""
+    host = socket.gethostname() if settings.host in ("0.0.0.0", "::") else settings.host
+    scheme = "https" if settings.tls_cert else "http"
+    return f"{scheme}://[{host}]:{settings.port}" if ":" in host else f"{scheme}://{host}:{settings.port}"
+
+
+class Node:
+    """One process of the cluster, as the HTTP routes see it."""
+
+    def __init__(self, settings: Settings, store: Store, token: str, key: str) -> None:
+        self.settings = settings
+        self.store = store
+        self.token = token
+        self.name = key.removeprefix("node:")
+        self._key = key
+        self._cas = 0
+        self._started_ms = 0
+        self._timing = Timing(settings.ttl_s)
+        self._heart = HeartThread(settings.store, token, key, self._timing, self._on_event)
+        self._duties = [Duty("node-list", self._lead)]
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        self._started_ms = await self.store.now()
+        await self._heart.start()
+        self._spawn(self._follow_settings())
+
+    async def stop(self) -> None:
+        for duty in self._duties:
+            await duty.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._heart.stop()
+
+    # What the routes ask
+
+    def cluster(self) -> ClusterView:
+        standing = self._heart.standing
+        return ClusterView(
+            node=self.token,
+            name=self.name,
+            leader=standing.leader,
+            term=standing.term,
+            cas=self._cas,
+            trusted=self._leads(),
+            skew_ms=self._heart.statistics().skew_ms,
+        )
+
+    async def nodes(self) -> list[NodeView]:
+        leader = self._heart.standing.leader
+        return [
+            NodeView(
+                name=node.name,
+                token=node.token,
+                address=node.address,
+                slots=node.slots,
+                release=node.release,
+                started=node.started,
+                seen=max(node.expire - self._timing.ttl_ms, node.started),
+                alive=node.alive,
+                leader=node.token == leader,
+            )
+            for node in await list_nodes(self.store)
+        ]
+
+    def problems(self) -> list[str]:
+        standing, age_s = self._heart.standing, self._heart.statistics().age_s
+        found = []
+        if age_s > self._timing.trust_s:
+            found.append(f"the store has not answered for {age_s:.1f} s")
+        elif standing.node is None:
+            found.append(f"another node has taken the name {self.name!r}; start this one under another")
+        if standing.leader is None:
+            found.append("no leader has been elected")
+        return found
+
+    def metrics(self) -> Mapping[str, float]:
+        beats = self._heart.statistics()
+        return {
+            "lease_age_seconds": beats.age_s,
+            "lease_renew_slowest_seconds": beats.slowest_s,
+            "lease_renewals_total": beats.beats,
+            "lease_renewals_missed_total": beats.missed,
+            "lease_renewals_late_total": beats.late,
+            "heart_store_calls_total": self._heart.store_statistics().calls,
+        }
+
+    # Inside
+
+    def _leads(self) -> bool:
+        grant = self._heart.standing.leadership
+        return grant is not None and grant.trusted(boot_clock())
+
+    def _on_event(self, event: Event) -> None:
+        for duty in self._duties:
+            duty.on_event(event)
+        if isinstance(event, Enrolled):
+            self._spawn(self._advertise(event.grant.term))
+
+    async def _advertise(self, term: int) -> None:
+        """Write this node's entry; try until it is there, or until another term needs another."""
+        entry: Body = {
+            "name": self.name,
+            "token": self.token,
+            "address": address_of(self.settings),
+            "slots": self.settings.slots,
+            "release": tidemill.__version__,
+            "started": self._started_ms,
+            "pid": os.getpid(),
+        }
+        advertised = False
+        while not advertised:
+            try:
+                await advertise(self.store, self._key, term, entry)
+                advertised = True
+            except Fenced:
+                return
+            except TidemillError as error:
+                log.warning("node.not_advertised", error=str(error), code=error.code)
+                await asyncio.sleep(self._timing.beat_s)
+
+    async def _lead(self, grant: Grant) -> None:
+        """As leader: say so, then keep the node list clear of the dead."""
+        lease = {"name": self.name, "address": address_of(self.settings), "since": await self.store.now()}
+        await self.store.replace(LEASES, LEADER, lease, expect=Term(grant.term))
+        while True:
+            gone = await remove_silent(self.store, self._heart.fence(), self._timing)
+            if gone:
+                log.info("nodes.removed", nodes=gone)
+            await asyncio.sleep(CLEAR_EVERY_LEASES * self._timing.ttl_s)
+
+    async def _follow_settings(self) -> None:
+        """Know the revision of the cluster-wide settings, and say when they change."""
+        while True:
+            try:
+                async with self.store.watch(SETTINGS, poll_s=WATCH_POLL_S) as watch:
+                    while True:
+                        revision = (await read_cluster_settings(self.store)).revision
+                        if self._cas and revision != self._cas:
+                            log.info("settings.changed", note="taken up when a node starts")
+                        self._cas = revision
+                        await watch.wait()
+            except TidemillError:
+                await asyncio.sleep(self._timing.ttl_s)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+@asynccontextmanager
+async def joined(settings: Settings, store: Store) -> AsyncIterator[Node]:
+    """A node that has a name in the cluster and beats; it leaves at the end."""
+    token = new_token()
+    timing = Timing(settings.ttl_s)
+    key = await join(store, settings.name, settings.port, token, address_of(settings), timing)
+    node = Node(settings, store, token, key)
+    try:
+        await node.start()
+        log.info("node.joined", name=node.name, token=token)
+        yield node
+    finally:
+        await node.stop()
+        log.info("node.left", name=node.name, token=token)
+
+
+@asynccontextmanager
+async def serving(node: Node, listener: socket.socket) -> AsyncIterator["asyncio.Task[None]"]:
+    """HTTP on the listener; the task ends early only when the server fails."""
+    server = _Server(server_config(build_app(node), node.settings))
+    task = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+    try:
+        yield task
+    finally:
+        server.should_exit = True
+        await task
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the node."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextmanager
+def listening(settings: Settings) -> Iterator[socket.socket]:
+    """A bound socket. Having the port, we know that no other process of this address is alive."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+        except OSError as error:
+            raise PortTaken(
+                f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; "
+                "choose another with --port, or --port 0 for any free one"
+            ) from error
+        listener.listen(128)
+        yield listener
+
+
+@contextmanager
+def stopping_by_signal(stop: asyncio.Event) -> Iterator[None]:
+    """Set `stop` on Ctrl-C and on SIGTERM; a second signal ends the process as usual."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def on_signal() -> None:
+        stop.set()
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+    for number in signals:
+        loop.add_signal_handler(number, on_signal)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+async def _first(stopped: Coroutine[Any, Any, Any], server: "asyncio.Task[None]") -> None:
+    """Wait for the signal, or for the server to fail, whose error is then raised."""
+    waiting = asyncio.create_task(stopped)
+    try:
+        await asyncio.wait([waiting, server], return_when=asyncio.FIRST_COMPLETED)
+        if server.done():
+            server.result()
+    finally:
+        waiting.cancel()
