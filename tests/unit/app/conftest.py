@@ -1,10 +1,12 @@
 """A node without a cluster, and clients that talk to its app."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 
 import httpx2
 import pytest
+import structlog
 
 from tidemill.app.http import ClusterView, NodeView, build_app
 from tidemill.app.settings import Settings
@@ -36,7 +38,18 @@ class StillNode:
         return self.troubles
 
     def metrics(self) -> Mapping[str, float]:
-        return {"renewals_total": 12, "lease_age_seconds": 0.25}
+        return {"lease_renewals_total": 12, "lease_age_seconds": 0.25, "term": 7}
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """Logs are configured for the whole process: put back what a test changed."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
 
 
 MakeClient = Callable[..., httpx2.AsyncClient]

@@ -4,7 +4,6 @@ import asyncio
 import tempfile
 import webbrowser
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Annotated, Any
 
 import httpx2
@@ -13,8 +12,8 @@ import typer
 from tidemill.app.cli.exits import Exit
 from tidemill.app.cli.options import DataFlag, StoreFlag, setting
 from tidemill.app.cli.output import print_json, say
-from tidemill.app.cli.up import address, admitted, node_runner
-from tidemill.app.settings import Settings, has_display
+from tidemill.app.cli.up import address, admitted, banner, node_runner
+from tidemill.app.settings import has_display
 
 app = typer.Typer(add_completion=False)
 
@@ -54,47 +53,44 @@ def demo(
 
 async def _demo(flags: dict[str, Any], seconds: float | None, *, browser: bool, as_json: bool) -> bool:
     """Run a node, show it when it is ready, stop it after `seconds`; whether it ever was ready."""
-    settings = await admitted(flags, None)
-    node = asyncio.create_task(node_runner()(settings))
-    view = asyncio.create_task(_when_ready(settings))
-    await asyncio.wait([node, view], return_when=asyncio.FIRST_COMPLETED)
-    ready = view.done() and view.result() is not None
-    view.cancel()
-    if ready:
-        _show(settings, view.result(), browser=browser, as_json=as_json)
-    if not ready or seconds is not None:
-        await asyncio.wait([node], timeout=seconds if ready else 0)
+    settings, any_token = await admitted(flags, None)
+    listening: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    node = asyncio.create_task(node_runner()(settings, listening.set_result))
+    await asyncio.wait([node, listening], return_when=asyncio.FIRST_COMPLETED)
+    view = None
+    if listening.done():
+        say(banner(listening.result().settings, any_token))
+        view = await _shown(address(listening.result().settings), browser=browser, as_json=as_json)
+    if view is None or seconds is not None:
+        await asyncio.wait([node], timeout=seconds if view else 0)
         node.cancel()
     try:
         await node
     except asyncio.CancelledError:
         pass
-    return ready
+    return view is not None
 
 
-def _show(settings: Settings, view: Any, *, browser: bool, as_json: bool) -> None:
-    if as_json:
-        print_json(view)
-    say(f"ready: {address(settings)} (stop with Ctrl-C)")
-    if browser:
-        webbrowser.open(address(settings))
+async def _shown(url: str, *, browser: bool, as_json: bool) -> Any:
+    """Show the cluster once the node is ready; None when it was not in time."""
+    view = await _when_ready(url)
+    if view is not None:
+        say("ready; stop with Ctrl-C")
+        if as_json:
+            print_json(view)
+        if browser:
+            webbrowser.open(url)
+    return view
 
 
-async def _when_ready(settings: Settings) -> Any:
-    """The cluster, as soon as the node is ready to tell it; None when it was not in time."""
-    verify = str(Path(settings.tls_cert)) if settings.tls_cert else True
-    async with httpx2.AsyncClient(base_url=address(settings), verify=verify) as client:
+async def _when_ready(url: str) -> Any:
+    """The cluster, asked for as anybody would, as soon as the node is ready to tell it."""
+    # The server is our own, so there is nobody to be deceived by.
+    async with httpx2.AsyncClient(base_url=url, verify=False) as client:
         try:
             async with asyncio.timeout(_READY_WITHIN_S):
-                while not await _is_ready(client):  # noqa: ASYNC110 - asked as anybody would, over HTTP
+                while not (await client.get("/readyz")).is_success:  # noqa: ASYNC110
                     await asyncio.sleep(_ASK_EVERY_S)
-        except TimeoutError:
+                return (await client.get("/api/v1/cluster")).json()
+        except (TimeoutError, httpx2.TransportError):
             return None
-        return (await client.get("/api/v1/cluster")).json()
-
-
-async def _is_ready(client: httpx2.AsyncClient) -> bool:
-    try:
-        return (await client.get("/readyz")).is_success
-    except httpx2.TransportError:
-        return False

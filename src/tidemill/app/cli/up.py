@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -15,6 +15,9 @@ from tidemill.app.logs import configure_logs
 from tidemill.app.settings import Settings, local_layers, resolve
 from tidemill.app.settings_store import read_cluster_settings
 from tidemill.app.tokens import has_usable_token, list_tokens
+
+# Its second argument is told of the node once it listens.
+NodeRunner: TypeAlias = Callable[[Settings, Callable[[Any], None]], Coroutine[Any, Any, None]]
 
 app = typer.Typer(add_completion=False)
 
@@ -53,12 +56,12 @@ def up(
 
 async def run(flags: Mapping[str, Any], config: Path | None) -> None:
     """Settle the settings, refuse an open door to the network, then be a node until stopped."""
-    settings = await admitted(flags, config)
-    await node_runner()(settings)
+    settings, any_token = await admitted(flags, config)
+    await node_runner()(settings, lambda node: say(banner(node.settings, any_token)))
 
 
-async def admitted(flags: Mapping[str, Any], config: Path | None) -> Settings:
-    """The settings of a node that may start, those of the store included; says what it is about to do."""
+async def admitted(flags: Mapping[str, Any], config: Path | None) -> tuple[Settings, bool]:
+    """The settings of a node that may start, those of the store included; and whether there are tokens."""
     layers = local_layers(flags, config)
     local = resolve(layers)
     make_private(local.data)
@@ -67,15 +70,14 @@ async def admitted(flags: Mapping[str, Any], config: Path | None) -> Settings:
         check_bind(settings.host, await has_usable_token(store))
         any_token = bool(await list_tokens(store))
     configure_logs(settings.log_level)
-    say(banner(settings, any_token))
-    return settings
+    return settings, any_token
 
 
 def banner(settings: Settings, any_token: bool) -> str:
-    shown = settings.shown()
+    """What a person wants to know of a node that has just started."""
     lines = {
         "Tidemill": address(settings),
-        "store": shown["store"],
+        "store": settings.shown()["store"],
         "data": settings.data.absolute(),
         "door": "a token is needed" if any_token else OPEN,
     }
@@ -83,12 +85,14 @@ def banner(settings: Settings, any_token: bool) -> str:
 
 
 def address(settings: Settings) -> str:
-    """Where to point a browser."""
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"{'https' if settings.tls_cert else 'http'}://{host}:{settings.port}"
+    """Where to point a browser on this machine."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
+    return (
+        f"{'https' if settings.tls_cert else 'http'}://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    )
 
 
-def node_runner() -> Callable[[Settings], Coroutine[Any, Any, None]]:
+def node_runner() -> NodeRunner:
     """`run_node`. Loaded by name, as the web framework that comes with it takes longer than most commands."""
-    runner: Callable[[Settings], Coroutine[Any, Any, None]] = import_module("tidemill.app.node").run_node
+    runner: NodeRunner = import_module("tidemill.app.node").run_node
     return runner

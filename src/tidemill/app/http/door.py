@@ -9,6 +9,7 @@ Then a bearer token tells the caller and its roles. A route says what it needs w
 """
 
 import ipaddress
+import socket
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -75,8 +76,10 @@ class Gate:
         self._app = app
         self._hosts = {"localhost", settings.host.strip("[]").lower(), *settings.allowed_hosts}
         self._origins = set(settings.allowed_origins)
-        # A page can be served under a foreign name, never under a foreign number: that is the node's own.
-        self._by_number = is_loopback if is_loopback(settings.host) else _is_address
+        self._networked = not is_loopback(settings.host)
+        if self._networked:
+            # Rebinding needs a name of the attacker's: neither this machine's own nor a number is one.
+            self._hosts.add(socket.gethostname().lower())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
@@ -89,7 +92,7 @@ class Gate:
     def _check(self, hosts: list[str], origins: list[str]) -> None:
         host = hosts[0].lower() if len(hosts) == 1 else ""
         name = (_split(host)[0] or "").rstrip(".")
-        if name not in self._hosts and not self._by_number(name):
+        if name not in self._hosts and not (_is_address(name) if self._networked else is_loopback(name)):
             raise ForeignHost(f"host {host!r} is not a name of this node; setting allowed_hosts adds names")
         for origin in origins:
             if origin.lower() not in self._origins and not _same_origin(origin.lower(), host):

@@ -32,16 +32,10 @@ class NodeCollector(Collector):
         self._context = context
 
     def collect(self) -> Iterator[Metric]:
-        cluster = self._context.cluster()
         yield InfoMetricFamily("tidemill_build", "This release", {"release": tidemill.__version__})
         for name, count in msgspec.structs.asdict(self._context.store.statistics()).items():
             yield CounterMetricFamily(f"tidemill_store_{name}", _STORE.get(name, name), count)
         yield GaugeMetricFamily("tidemill_ready", "1 when nothing is wrong", not self._context.problems())
-        yield GaugeMetricFamily("tidemill_is_leader", "1 on the leader", cluster.leader == cluster.node)
-        yield GaugeMetricFamily("tidemill_leader_term", "The leader's term, as seen here", cluster.term)
-        yield GaugeMetricFamily(
-            "tidemill_clock_skew_seconds", "This machine's clock minus the store's", cluster.skew_ms / 1000
-        )
         for name, value in self._context.metrics().items():
             text = name.removesuffix("_total").replace("_", " ")
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily

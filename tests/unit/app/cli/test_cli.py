@@ -1,0 +1,314 @@
+"""The command line: what goes to which stream, and with which exit code it ends."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tidemill.app.audit import list_entries
+from tidemill.app.cli import main, up
+from tidemill.app.cli.exits import exit_code
+from tidemill.app.settings import Settings
+from tidemill.app.tokens import TOKENS
+from tidemill.base.errors import TidemillError
+from tidemill.cluster.errors import NameTaken
+from tidemill.store import Body, Conflict, Unavailable, open_store
+from tidemill.store.errors import ReadOnly
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+STORE = "sqlite:///.tidemill/tidemill.db"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, and no settings from outside."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("TIDEMILL_")]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command in this process."""
+
+    def run(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["tidemill", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        written = capsys.readouterr()
+        return Result(int(ended.value.code or 0), written.out, written.err)
+
+    return run
+
+
+def stored(read: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+    """What `read` sees in the default store."""
+
+    async def reading() -> Any:
+        async with open_store(STORE) as store:
+            return await read(store)
+
+    return asyncio.run(reading())
+
+
+def audit_entries() -> list[Body]:
+    return [document.body for document in stored(list_entries).documents]
+
+
+def test_version_goes_to_standard_output(run: Run) -> None:
+    result = run("version")
+
+    assert (result.code, result.out, result.err) == (0, "tidemill 0.1.0\n", "")
+
+
+def test_the_module_is_the_command_and_loads_no_web_framework() -> None:
+    program = (
+        "import runpy, sys, atexit;"
+        "heavy = {'fastapi', 'uvicorn', 'apsw', 'structlog'};"
+        "atexit.register(lambda: print(*sorted(heavy & set(sys.modules))));"
+        "sys.argv = ['tidemill', 'version'];"
+        "runpy.run_module('tidemill', run_name='__main__')"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert answer.stdout == "tidemill 0.1.0\n\n"
+
+
+@pytest.mark.parametrize("noun", ["up", "demo", "node", "cluster", "config", "token", "doctor", "version"])
+def test_every_noun_has_help(run: Run, noun: str) -> None:
+    assert noun in run("--help").out
+    assert run(noun, "--help").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nosuch"], 2, "No such command"),
+        (["node", "list"], 3, "there is no store at .tidemill/tidemill.db"),
+        (["token", "revoke", "ci"], 3, "there is no store"),
+        (["config", "set", "ttl_s", "0"], 2, "[setting.value]"),
+        (["config", "set", "ttls", "1"], 2, "did you mean ttl_s?"),
+        (["config", "set", "port", "1"], 2, "[setting.not_cluster_wide]"),
+        (["config", "set", "ttl_s"], 2, "either a value or --unset"),
+        (["up", "--port", "many"], 2, "setting port: 'many' (from --port)"),
+        (["up", "--store", "mysql://ada:hunter2@db"], 2, "mysql://ada:***@db"),
+        (["up", "--host", "0.0.0.0"], 2, "[door.bind]"),
+        (["config", "show", "--config", "absent.toml"], 2, "absent.toml cannot be read"),
+        (["token", "create", "--role", "viewer", "--expires", "soon"], 2, "not a duration"),
+        (["token", "create", "--role", "king"], 2, "king"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line_with_its_exit_code(
+    run: Run, arguments: list[str], code: int, message: str
+) -> None:
+    result = run(*arguments)
+
+    assert (result.code, result.out) == (code, "")
+    assert message in result.err
+    assert "Traceback" not in result.err
+    assert "hunter2" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Conflict("x"), 4),
+        (NameTaken("x"), 4),
+        (Unavailable("x"), 6),
+        (ReadOnly("x"), 6),
+        (TidemillError("x"), 1),
+    ],
+)
+def test_errors_have_their_exit_code(error: TidemillError, code: int) -> None:
+    assert exit_code(error.code) == code
+
+
+def test_a_store_that_cannot_be_reached_is_exit_6(run: Run, folder: Path) -> None:
+    (folder / "store.db").mkdir()
+
+    assert run("token", "create", "--role", "viewer", "--store", "sqlite:///store.db").code == 6
+
+
+def test_settings_are_shown_with_their_origins(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "tidemill.toml").write_text("slots = 3\n")
+    monkeypatch.setenv("TIDEMILL_PORT", "7500")
+    run("config", "set", "ttl_s", "8")
+
+    lines = run("config", "show", "--origin").out.splitlines()
+    shown = json.loads(run("config", "show", "--origin", "--json").out)
+
+    assert lines[0] == "setting\tvalue\torigin"
+    assert {"port\t7500\tTIDEMILL_PORT", "slots\t3\ttidemill.toml", "ttl_s\t8.0\tstore"} <= set(lines)
+    assert shown["host"] == {"value": "127.0.0.1", "origin": "default"}
+
+
+def test_showing_settings_makes_no_store(run: Run, folder: Path) -> None:
+    assert run("config", "show").code == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_a_cluster_wide_setting_is_set_unset_and_audited(run: Run) -> None:
+    assert run("config", "set", "ttl_s", "8").code == 0
+    assert json.loads(run("config", "show", "--json").out)["ttl_s"] == 8.0
+    assert run("config", "set", "ttl_s", "--unset").code == 0
+    assert json.loads(run("config", "show", "--json").out)["ttl_s"] == 5.0
+
+    entries = audit_entries()
+    assert [(entry["action"], entry["target"], entry["outcome"]) for entry in reversed(entries)] == [
+        ("config set", "ttl_s", "done"),
+        ("config unset", "ttl_s", "done"),
+    ]
+    assert all(entry["who"].startswith("cli:") and "@" in entry["who"] for entry in entries)
+
+
+def test_a_token_is_made_listed_revoked_and_audited(run: Run) -> None:
+    made = run("token", "create", "--role", "operator", "--name", "ci", "--expires", "30d")
+    twice = run("token", "create", "--role", "operator", "--name", "ci")
+    listed = json.loads(run("token", "list", "--json").out)
+    document = stored(lambda store: store.get(TOKENS, "ci"))
+    revoked = run("token", "revoke", "ci")
+    gone = run("token", "revoke", "ci")
+
+    secret = made.out.strip()
+    assert secret.startswith("tdm_")
+    assert secret not in made.err
+    assert secret not in str(document)
+    assert [(token["name"], token["roles"], token["tail"]) for token in listed] == [
+        ("ci", ["operator"], secret[-4:])
+    ]
+    assert (twice.code, revoked.code, gone.code) == (4, 0, 3)
+    assert [(entry["action"], entry["outcome"]) for entry in reversed(audit_entries())] == [
+        ("token create", "done"),
+        ("token create", "failed: store.conflict"),
+        ("token revoke", "done"),
+        ("token revoke", "failed: not_found"),
+    ]
+
+
+def test_the_data_folder_is_for_its_owner_only(run: Run, folder: Path) -> None:
+    run("token", "create", "--role", "viewer")
+
+    assert (folder / ".tidemill").stat().st_mode & 0o077 == 0
+
+
+def test_an_empty_cluster_is_told(run: Run) -> None:
+    run("config", "set", "ttl_s", "8")
+
+    nodes, cluster = run("node", "list", "--json"), run("cluster", "show", "--json")
+
+    assert (nodes.code, json.loads(nodes.out)) == (0, [])
+    assert json.loads(cluster.out) == {
+        "leader": None,
+        "leader_name": None,
+        "term": None,
+        "nodes": [],
+        "store": STORE,
+    }
+
+
+def test_doctor_is_content_with_a_fit_machine(run: Run) -> None:
+    result = run("doctor", "--port", "0", "--json")
+
+    assert result.code == 0
+    assert {finding["state"] for finding in json.loads(result.out)} <= {"ok", "warning"}
+
+
+def test_doctor_ends_with_7_and_the_fix_when_something_is_wrong(run: Run, folder: Path) -> None:
+    (folder / "file").write_text("in the way")
+
+    result = run("doctor", "--port", "0", "--data", "file/data", "--store", "memory:")
+
+    assert result.code == 7
+    assert "✗ data" in result.out
+    assert "fix: make it writable" in result.out
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings of the nodes that were started, none of which really was."""
+    nodes: list[Settings] = []
+
+    async def run_node(settings: Settings, announce: Callable[[Any], None]) -> None:
+        nodes.append(settings)
+        announce(SimpleNamespace(settings=settings))
+
+    monkeypatch.setattr(up, "node_runner", lambda: run_node)
+    return nodes
+
+
+def test_up_starts_a_node_with_the_clusters_settings(run: Run, started: list[Settings]) -> None:
+    run("config", "set", "ttl_s", "8")
+
+    result = run("up", "--store", STORE, "--slots", "3")
+
+    [settings] = started
+    assert (result.code, settings.ttl_s, settings.slots) == (0, 8.0, 3)
+    assert "http://127.0.0.1:7433" in result.err
+    assert "no tokens: everybody on this machine may do everything" in result.err
+
+
+def test_up_beyond_loopback_starts_once_there_is_a_token(run: Run, started: list[Settings]) -> None:
+    refused = run("up", "--host", "0.0.0.0")
+    run("token", "create", "--role", "admin")
+    result = run("up", "--host", "0.0.0.0")
+
+    assert (refused.code, result.code) == (2, 0)
+    assert [settings.host for settings in started] == ["0.0.0.0"]
+    assert "a token is needed" in result.err
+
+
+def test_an_interrupted_node_ends_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run_node(settings: Settings, announce: Callable[[Any], None]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(up, "node_runner", lambda: run_node)
+
+    assert run("up").code == 130
+
+
+def test_demo_tells_the_cluster_and_leaves_nothing_behind(run: Run, folder: Path) -> None:
+    result = run("demo", "--port", "0", "--seconds", "0", "--headless", "--json")
+
+    cluster = json.loads(result.out)
+    assert result.code == 0
+    assert cluster["leader"] == cluster["node"] == cluster["nodes"][0]["token"]
+    [data] = [line.split()[1] for line in result.err.splitlines() if line.startswith("data ")]
+    assert not Path(data).exists()
+    assert list(folder.iterdir()) == []
+
+
+def test_demo_keeps_a_folder_that_was_named(run: Run, folder: Path) -> None:
+    result = run("demo", "--data", "kept", "--port", "0", "--seconds", "0", "--headless")
+
+    assert (result.code, result.out) == (0, "")
+    assert (folder / "kept" / "tidemill.db").exists()
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(run: Run) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        result = run("up", "--port", str(listener.getsockname()[1]))
+
+    assert (result.code, "[node.port]" in result.err, "Traceback" in result.err) == (1, True, False)
