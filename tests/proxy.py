@@ -6,6 +6,8 @@ out, or it was and only the answer is missing.
 """
 
 import asyncio
+import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -144,5 +146,8 @@ class _Link:
     loses_reply: bool = False
 
     def abort(self) -> None:
-        self.to_client.transport.abort()
-        self.to_server.transport.abort()
+        """Both sides see the end at once, not when the event loop comes round to it."""
+        for writer in (self.to_client, self.to_server):
+            with suppress(OSError):
+                writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+            writer.transport.abort()

@@ -162,7 +162,9 @@ class PostgresBackend:
         self._announcer.announce(collections)
 
     async def _lay_foundation(self) -> None:
-        [[encoding, laid]] = await self._pool.rows(layout.FOUND)
+        [[version, encoding, laid]] = await self._pool.rows(layout.FOUND)
+        if version < layout.OLDEST_SERVER:
+            raise BadRequest(f"{self._pool.server} is too old; PostgreSQL 13 or newer is needed")
         if encoding != "UTF8":
             raise BadRequest(f"{self._pool.server}: the database's encoding is {encoding}; it must be UTF8")
         if not laid:

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from tidemill.store.backends.postgres.statements import TYPES, PostgresRender
-from tidemill.store.backends.sql import column, table
+from tidemill.store.backends.sql import column, table, with_key
 from tidemill.store.document import Collection, FieldType
 from tidemill.store.release import FIRST_RELEASE
 
@@ -25,8 +25,11 @@ _FOUNDATION = (
     f"INSERT INTO tidemill_meta VALUES ('oldest_writer', '{FIRST_RELEASE}') ON CONFLICT DO NOTHING",
 )
 
-FOUND = "SELECT current_setting('server_encoding'), to_regclass('tidemill_drawn') IS NOT NULL"
-"""The encoding, and whether the foundation is laid."""
+OLDEST_SERVER = 130_000
+FOUND = """
+SELECT current_setting('server_version_num')::integer, current_setting('server_encoding'),
+    to_regclass('tidemill_drawn') IS NOT NULL"""
+"""The server's version, the encoding, and whether the foundation is laid."""
 
 THERE = """
 SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped
@@ -61,7 +64,8 @@ def missing(collection: Collection, there: Iterable[str]) -> str | None:
                 steps.append(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {_column(field, kind)}")
                 steps.append(_fill(name, field, kind))
     steps += [
-        f"CREATE INDEX IF NOT EXISTS {index} ON {name} ({PostgresRender().index(fields)})"
+        # With the key at its end, an index serves orders in full: ties go by key.
+        f"CREATE INDEX IF NOT EXISTS {index} ON {name} ({PostgresRender().index(with_key(fields))})"
         for fields in collection.indexes
         if (index := index_name(collection, fields)) not in known
     ]

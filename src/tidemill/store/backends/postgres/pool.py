@@ -190,10 +190,13 @@ def _address(url: str) -> tuple[str, str]:
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
+        given = {"host": "@"}
+    host, port = str(given.get("host") or "the local socket"), str(given.get("port") or 5432)
+    if "@" in host or not port.replace(",", "").isdecimal():
+        # What the driver says about such an address may quote a part of the password.
         raise BadRequest(
             "the address of the PostgreSQL store cannot be understood; "
             "write @ : / ? # % in its password as %40 %3A %2F %3F %23 %25"
-        ) from None
-    host, port = given.get("host") or "the local socket", given.get("port") or 5432
+        )
     conninfo = make_conninfo("", **{**_DEFAULTS, **given, **_REQUIRED})
     return conninfo, f"PostgreSQL at {host}:{port}"

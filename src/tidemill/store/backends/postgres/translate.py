@@ -41,7 +41,7 @@ def statement_error(error: psycopg.Error, server: str, *, lost: bool, writes: bo
         return Unavailable(f"{server} is too slow or blocked: {_line(error)}")
     if state in _HINTS:
         return BadRequest(f"{server}: {_line(error)}; {_HINTS[state]}")
-    if state[:2] in {"22", "42", "54"}:
+    if isinstance(error, psycopg.DataError | psycopg.ProgrammingError) or state.startswith("54"):
         return BadRequest(f"{server}: {_line(error)}")
     return Unavailable(f"{server}: {_line(error)}")
 
