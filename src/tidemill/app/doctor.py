@@ -3,9 +3,11 @@
 A check never raises; what it finds is a `Finding`. `examine` runs them all.
 """
 
+import errno
 import os
 import platform
 import socket
+import ssl
 import statistics
 import sys
 import tempfile
@@ -14,6 +16,7 @@ import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from http.client import HTTPException
 from importlib import import_module
 from pathlib import Path
 
@@ -108,7 +111,9 @@ def check_data(folder: Path) -> Finding:
 
 def check_port(settings: Settings) -> Finding:
     """Whether the node's port is free, or a node already answers there."""
-    where = f"{settings.host}:{settings.port}"
+    where = (
+        f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
+    )
     try:
         family, kind, _, _, target = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM
@@ -117,7 +122,7 @@ def check_port(settings: Settings) -> Finding:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(target)
     except OSError as error:
-        if _answers_as_tidemill(where):
+        if error.errno == errno.EADDRINUSE and _answers_as_tidemill(where):
             return Finding("port", State.OK, f"a Tidemill node answers on {where}")
         fix = "stop what uses it, or choose another with --port; check --host"
         return Finding("port", State.PROBLEM, f"cannot listen on {where}: {error.strerror or error}", fix)
@@ -188,8 +193,15 @@ def _synced_write_ms(descriptor: int) -> float:
 
 
 def _answers_as_tidemill(where: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://{where}/healthz", timeout=1) as answer:
-            return b'"tidemill"' in answer.read(1000)
-    except (OSError, ValueError):
-        return False
+    # It is asked for its name and trusted with nothing, so its certificate does not matter.
+    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unverified.check_hostname = False
+    unverified.verify_mode = ssl.CERT_NONE
+    for scheme in ("http", "https"):
+        try:
+            url = f"{scheme}://{where}/healthz"
+            with urllib.request.urlopen(url, timeout=1, context=unverified) as answer:
+                return b'"tidemill"' in answer.read(1000)
+        except (OSError, ValueError, HTTPException):
+            continue
+    return False

@@ -29,8 +29,9 @@ def occupied() -> Iterator[int]:
 
 
 def _hang_up(listener: socket.socket) -> None:
-    connection, _ = listener.accept()
-    connection.close()
+    for _ in ("http", "https"):
+        connection, _address = listener.accept()
+        connection.close()
 
 
 @pytest.fixture

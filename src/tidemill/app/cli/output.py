@@ -38,8 +38,8 @@ def say(message: str) -> None:
 
 
 def instant(milliseconds: int | None) -> str | None:
-    """The store's milliseconds as people write a moment."""
-    if milliseconds is None:
+    """The store's milliseconds as people write a moment; 0 is no moment."""
+    if not milliseconds:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 

@@ -19,6 +19,7 @@ def server_config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
         ssl_keyfile=settings.tls_key,
         ws="websockets-sansio",
         log_config=None,
+        log_level="warning",
         access_log=False,
         proxy_headers=False,
         server_header=False,
