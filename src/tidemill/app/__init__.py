@@ -9,5 +9,5 @@ Read in this order:
 - `http/`            the HTTP face of a node, with the door in front
 - `cli/`             the command `tidemill`
 - `doctor`, `java`   whether this machine is fit for it
-- `logs`             how events are written down
+- `logs`, `mask`     how events are written down, and what is kept out of sight
 """

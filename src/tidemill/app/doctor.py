@@ -22,7 +22,8 @@ from pathlib import Path
 
 import tidemill
 from tidemill.app.java import find_java
-from tidemill.app.settings import Settings, masked
+from tidemill.app.mask import masked_text
+from tidemill.app.settings import Settings
 from tidemill.base.ids import new_token
 from tidemill.store import Collection, Store, StoreError, open_store
 
@@ -131,7 +132,7 @@ def check_port(settings: Settings) -> Finding:
 
 async def check_store(settings: Settings) -> list[Finding]:
     """Whether the store opens to this release; if so, its clock and its compare-and-set."""
-    shown = str(masked(settings.store))
+    shown = masked_text(settings.store)
     try:
         async with open_store(settings.store) as store:
             release = await store.oldest_writer()
@@ -143,7 +144,7 @@ async def check_store(settings: Settings) -> list[Finding]:
             ]
     except (StoreError, OSError) as error:
         fix = "check the address (--store), that the database runs, and that this release is not too old"
-        return [Finding("store", State.PROBLEM, f"{shown}: {masked(str(error))}", fix)]
+        return [Finding("store", State.PROBLEM, f"{shown}: {masked_text(str(error))}", fix)]
 
 
 async def check_clock(store: Store) -> Finding:
@@ -182,7 +183,7 @@ async def _guarded(name: str, check: Callable[[Store], Awaitable[Finding]], stor
     try:
         return await check(store)
     except StoreError as error:
-        return Finding(name, State.PROBLEM, str(masked(str(error))), "see what the database's own log says")
+        return Finding(name, State.PROBLEM, masked_text(str(error)), "see what the database's own log says")
 
 
 def _synced_write_ms(descriptor: int) -> float:

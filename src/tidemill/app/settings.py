@@ -30,6 +30,7 @@ from pydantic import (
     ValidationError,
 )
 
+from tidemill.app.mask import masked
 from tidemill.base.errors import TidemillError
 from tidemill.store.open import ADDRESSES
 
@@ -43,9 +44,6 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?|[0-9a-f:.]+")
 _ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?")
 # Of others: the test suite's own, and what Kubernetes sets for a service that is called tidemill.
 _FOREIGN = re.compile(r"TIDEMILL_(TEST_|SIM_|SERVICE_|PORT_)")
-_PASSWORD = re.compile(
-    r"(://[^:/@\s]*:)\S+(?=@)|((?:^|[?&])\w*(?:password|secret|token)=)[^&\s]+", re.IGNORECASE
-)
 
 
 class SettingError(TidemillError):
@@ -277,11 +275,6 @@ def check_cluster_wide(values: Mapping[str, Any], origin: str) -> dict[str, Any]
             raise NotClusterWide(name)
         checked[name] = _checked(name, value, origin)
     return checked
-
-
-def masked(value: object) -> object:
-    """The value with passwords in addresses replaced by `***`."""
-    return _PASSWORD.sub(r"\1\2***", value) if isinstance(value, str) else value
 
 
 def has_display(environ: Mapping[str, str] = os.environ) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tidemill.app.mask import masked
 from tidemill.app.settings import (
     CLUSTER_WIDE,
     ConfigFileError,
@@ -17,7 +18,6 @@ from tidemill.app.settings import (
     UnknownSetting,
     check_cluster_wide,
     local_layers,
-    masked,
     resolve,
 )
 

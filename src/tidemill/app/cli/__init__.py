@@ -10,6 +10,7 @@ import sys
 
 from tidemill.app.cli.exits import exit_code
 from tidemill.app.cli.root import app
+from tidemill.app.mask import masked_text
 from tidemill.base.errors import TidemillError
 
 
@@ -18,8 +19,8 @@ def main() -> None:
     try:
         app(prog_name="tidemill")
     except TidemillError as error:
-        sys.stderr.write(f"error: {error} [{error.code}]\n")
+        sys.stderr.write(f"error: {masked_text(str(error))} [{error.code}]\n")
         sys.exit(exit_code(error.code))
     except OSError as error:
-        sys.stderr.write(f"error: {error} [os]\n")
+        sys.stderr.write(f"error: {masked_text(str(error))} [os]\n")
         sys.exit(1)

@@ -16,7 +16,8 @@ from tidemill.app.cli.options import (
 )
 from tidemill.app.cli.output import JsonFlag, person, print_json, print_rows, say
 from tidemill.app.errors import NotFound
-from tidemill.app.settings import CLUSTER_WIDE, Settings, check_cluster_wide, local_layers, masked, resolve
+from tidemill.app.mask import masked_text
+from tidemill.app.settings import CLUSTER_WIDE, Settings, check_cluster_wide, local_layers, resolve
 from tidemill.app.settings_store import ClusterSettings, read_cluster_settings, set_cluster_setting
 from tidemill.store import Unavailable
 
@@ -78,7 +79,7 @@ async def _effective(store: str | None, data: str | None, config: Path | None) -
     except NotFound:
         return settings
     except Unavailable as error:
-        say(f"without the cluster-wide settings, as the store cannot be reached: {masked(str(error))}")
+        say(f"without the cluster-wide settings, as the store cannot be reached: {masked_text(str(error))}")
         return settings
 
 

@@ -1,6 +1,5 @@
 """How commands print: JSON when asked, a table on a terminal, tab-separated lines anywhere else."""
 
-import getpass
 import json
 import socket
 import sys
@@ -8,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias
 
+import psutil
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -46,7 +46,7 @@ def instant(milliseconds: int | None) -> str | None:
 
 def person() -> str:
     """Who runs the command line, for the audit log."""
-    return f"cli:{getpass.getuser()}@{socket.gethostname()}"
+    return f"cli:{psutil.Process().username()}@{socket.gethostname()}"
 
 
 def _text(value: Any) -> str:

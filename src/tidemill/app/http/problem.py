@@ -1,7 +1,7 @@
 """Errors as problem documents (RFC 9457): one shape for whatever goes wrong."""
 
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any
 
 import structlog
 from fastapi import FastAPI
@@ -13,28 +13,10 @@ from starlette.types import Scope
 
 from tidemill.app.errors import Forbidden, NotFound, Unauthorized
 from tidemill.app.http.headers import SAFE_HEADERS
+from tidemill.app.mask import masked_text
 from tidemill.app.settings import SettingError
 from tidemill.base.errors import TidemillError
 from tidemill.store import BadRequest, Conflict, OutcomeUnknown, ReleaseTooOld, StoreError, Unavailable
-
-Json: TypeAlias = dict[str, Any]
-
-# The first class that fits tells the status.
-_STATUS: tuple[tuple[type[TidemillError], HTTPStatus], ...] = (
-    (Unauthorized, HTTPStatus.UNAUTHORIZED),
-    (Forbidden, HTTPStatus.FORBIDDEN),
-    (NotFound, HTTPStatus.NOT_FOUND),
-    (SettingError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (Conflict, HTTPStatus.CONFLICT),
-    (BadRequest, HTTPStatus.BAD_REQUEST),
-    (OutcomeUnknown, HTTPStatus.GATEWAY_TIMEOUT),
-    (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE),
-    (ReleaseTooOld, HTTPStatus.SERVICE_UNAVAILABLE),
-    (StoreError, HTTPStatus.INTERNAL_SERVER_ERROR),
-)
-_RETRY_AFTER_S = 1
-
-log = structlog.get_logger("tidemill.http")
 
 
 class PreconditionFailed(TidemillError):
@@ -49,18 +31,31 @@ class PreconditionRequired(TidemillError):
     code = "http.precondition_required"
 
 
-_STATUS += (
+# The first class that fits tells the status.
+_STATUS: tuple[tuple[type[TidemillError], HTTPStatus], ...] = (
+    (Unauthorized, HTTPStatus.UNAUTHORIZED),
+    (Forbidden, HTTPStatus.FORBIDDEN),
+    (NotFound, HTTPStatus.NOT_FOUND),
+    (SettingError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (PreconditionFailed, HTTPStatus.PRECONDITION_FAILED),
     (PreconditionRequired, HTTPStatus.PRECONDITION_REQUIRED),
+    (Conflict, HTTPStatus.CONFLICT),
+    (BadRequest, HTTPStatus.BAD_REQUEST),
+    (OutcomeUnknown, HTTPStatus.GATEWAY_TIMEOUT),
+    (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE),
+    (ReleaseTooOld, HTTPStatus.SERVICE_UNAVAILABLE),
+    (StoreError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
+_RETRY_AFTER_S = 1
+
+log = structlog.get_logger("tidemill.http")
 
 
 def problem(scope: Scope, status: int, code: str, detail: str, **more: Any) -> JSONResponse:
     """A problem document. `retryable` says whether the same request may succeed later as it stands."""
-    title = HTTPStatus(status).phrase
-    body: Json = {
+    body = {
         "type": f"urn:tidemill:problem:{code}",
-        "title": title,
+        "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
         "instance": scope.get("path", ""),
@@ -79,7 +74,7 @@ def problem_of(scope: Scope, error: TidemillError) -> JSONResponse:
     """The problem document of an error that Tidemill can name."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus(500))
     retryable = isinstance(error, Unavailable) and not error.maybe_applied
-    return problem(scope, status, error.code, str(error), retryable=retryable)
+    return problem(scope, status, error.code, masked_text(str(error)), retryable=retryable)
 
 
 def install_problems(app: FastAPI) -> None:

@@ -39,7 +39,7 @@ async def failing(node: Any, error: Exception) -> httpx2.Response:
         (Conflict("first come"), 409, "store.conflict", False),
         (Fenced("passed on"), 409, "store.fenced", False),
         (BadRequest("no"), 400, "store.bad_request", False),
-        (Unavailable("away"), 503, "store.unavailable", True),
+        (Unavailable("away: postgresql://ada:hunter2@db/mill"), 503, "store.unavailable", True),
         (Unavailable("away", maybe_applied=True), 503, "store.unavailable", False),
         (ReadOnly("full"), 503, "store.read_only", True),
         (ReleaseTooOld("old"), 503, "store.release_too_old", False),

@@ -7,6 +7,7 @@ from fastapi import APIRouter
 
 from tidemill.app.http.context import ClusterView, NodeContext, NodeView
 from tidemill.app.http.door import require
+from tidemill.app.mask import masked_text
 from tidemill.app.tokens import Role
 from tidemill.store import StoreError
 
@@ -44,5 +45,5 @@ async def look(context: NodeContext) -> Overview:
     try:
         return Overview(context.cluster(), await context.nodes(), problems, await context.store.now())
     except StoreError as error:
-        said = f"the node list cannot be read: {error}"
+        said = masked_text(f"the node list cannot be read: {error}")
         return Overview(context.cluster(), [], [*problems, said], None)
