@@ -4,10 +4,10 @@ Texts depend on the collection and the kind of act alone, never on values or on 
 there are, so that each is prepared once per connection.
 
 Three traps shape them. A statement sees one snapshot, and a row that it waited for is looked at again
-in its newest version, but only by the part that locks it. The volatile `nextval` belongs in SET, where
-it is drawn again after such a wait, or behind a lock: then revisions and terms only grow. And what a
-statement leaves alone is read from the snapshot, so it may be out of date: `hold` and `renew` mark
-rows that look as if they should have been touched, to be asked for again.
+in its newest version, but only by the part that locks it. So `nextval` belongs in SET, where it is drawn
+again if the row changed meanwhile, or behind a lock: then revisions and terms only grow. And what a
+statement leaves alone is read from the snapshot and may be out of date: `hold` and `renew` mark rows
+that look as if they should have been touched, to be asked for again.
 """
 
 from functools import lru_cache
