@@ -7,14 +7,14 @@ finds it as it was. Entries are named by digest.
     last use     the time of the file
     fetching     a draft of the full size, so that what is under way counts against the bound
     +fetch-xx    locks, by the first digits of the digest: one fetches, the others wait for it
-    +room        lock: one at a time adds up the folder and evicts
+    +room        lock: shared to lease, alone to add up the folder and evict
 """
 
 import fcntl
 import os
 import shutil
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from tidemill.store.blobs.blobs import Blobs
@@ -49,7 +49,7 @@ class BlobCache:
 
     def used_bytes(self) -> int:
         """What the folder holds, with what is being fetched."""
-        return self._shelf.draft_bytes() + sum(entry.stored_bytes for entry in self._shelf.entries())
+        return self._shelf.stored_bytes()
 
     def _lease(self, ref: BlobRef) -> tuple[LocalStored, Blocks]:
         while (leased := self._try_lease(ref)) is None:
@@ -59,24 +59,22 @@ class BlobCache:
     def _try_lease(self, ref: BlobRef) -> tuple[LocalStored, Blocks] | None:
         """The entry, locked against eviction; None when it is not here or not whole."""
         self._shelf.prepare()
-        try:
-            stored = self._shelf.open(ref.digest)
-        except BlobMissing:
-            return None
-        with os_errors(f"lease {stored.path}"):
-            fcntl.flock(stored.fd, fcntl.LOCK_SH)
-            used_ns = time.time_ns()
-            os.utime(stored.fd, ns=(used_ns, used_ns))
-        if stored.is_current():
+        with ExitStack() as undo:
+            # Nobody leases while room is made: who evicts sees every entry as of one moment.
+            with self._lock("+room", fcntl.LOCK_SH):
+                try:
+                    stored = undo.enter_context(self._shelf.open(ref.digest))
+                except BlobMissing:
+                    return None
+                stored.lease(time.time_ns())
             try:
                 blocks = read_blocks(ref.digest, stored)
                 blocks.expect(ref.size, ref.digest)
             except (BlobDamaged, BlobFormat):
                 self._drop(stored)
-            else:
-                return stored, blocks
-        stored.close()
-        return None
+                return None
+            undo.pop_all()
+            return stored, blocks
 
     def _fetch(self, ref: BlobRef) -> None:
         """Bring the blob here, or wait for whoever is doing so."""
@@ -90,24 +88,16 @@ class BlobCache:
         wanted = stored_bytes(ref.size)
         with self._lock("+room"):
             self._shelf.tidy(older_than=float("inf"))  # drafts of the dead: the living hold theirs locked
-            entries = sorted(self._shelf.entries(), key=lambda entry: entry.published_at)
-            excess = (
-                sum(entry.stored_bytes for entry in entries)
-                + self._shelf.draft_bytes()
-                + wanted
-                - self.max_bytes
-            )
-            for entry in entries:
-                if excess > 0 and self._evict(entry.name):
+            excess = self._shelf.stored_bytes() + wanted - self.max_bytes
+            for entry in sorted(self._shelf.entries(), key=lambda entry: entry.published_at):
+                if excess > 0 and wanted <= self.max_bytes and self._evict(entry.name):
                     excess -= entry.stored_bytes
             if excess > 0:
                 raise BlobNoSpace(
-                    f"no room for {wanted} bytes in the blob cache {self._shelf.root} of {self.max_bytes}: "
-                    f"{excess} too many are in use"
+                    f"no room for {wanted} bytes in the blob cache {self._shelf.root}: it may hold "
+                    f"{self.max_bytes}, and {self._shelf.stored_bytes()} are in use"
                 )
-            draft = self._shelf.create(ref.digest)
-            draft.reserve(wanted)
-            return draft
+            return self._shelf.create(ref.digest, reserve=wanted)
 
     def _evict(self, name: str) -> bool:
         """Remove an entry unless it is leased."""
@@ -116,11 +106,7 @@ class BlobCache:
         except BlobMissing:
             return True
         with stored:
-            try:
-                fcntl.flock(stored.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            return self._shelf.delete(name)
+            return not stored.is_leased() and self._shelf.delete(name)
 
     def _mend(self, ref: BlobRef, index: int) -> Bytes:
         """The content from an entry whose block is whole: the present one, or a fresh one."""
@@ -142,5 +128,5 @@ class BlobCache:
             if stored.is_current():
                 stored.path.unlink()
 
-    def _lock(self, name: str) -> AbstractContextManager[None]:
-        return locked(self._shelf.root / name, fcntl.LOCK_EX, os.O_CREAT)
+    def _lock(self, name: str, mode: int = fcntl.LOCK_EX) -> AbstractContextManager[None]:
+        return locked(self._shelf.root / name, mode, os.O_CREAT)

@@ -96,9 +96,10 @@ class LocalShelf:
                 f"the blob folder {self.root} is of a format unknown to this release: {text!r:.60}"
             )
 
-    def create(self, name: str) -> "LocalDraft":
+    def create(self, name: str, reserve: int = 0) -> "LocalDraft":
+        """The draft counts as `reserve` bytes from the start."""
         self.path(name)
-        return LocalDraft(self, name)
+        return LocalDraft(self, name, reserve)
 
     def open(self, name: str) -> "LocalStored":
         path = self.path(name)
@@ -141,9 +142,12 @@ class LocalShelf:
                     folder.rmdir()
         return removed
 
-    def draft_bytes(self) -> int:
-        """What drafts take."""
-        return sum(item.stat(follow_symlinks=False).st_size for item in self._walk(self.drafts))
+    def stored_bytes(self) -> int:
+        """What blobs and drafts take together, also while a draft is being published."""
+        # A draft that is being published has two links. Drafts come first, so that none is missed.
+        found = (item for folder in (self.drafts, self.root) for item in self._walk(folder))
+        files = (item for item in found if item.is_file(follow_symlinks=False))
+        return sum({item.inode(): item.stat(follow_symlinks=False).st_size for item in files}.values())
 
     @property
     def marker(self) -> Path:
@@ -201,7 +205,7 @@ class LocalShelf:
 class LocalDraft:
     """A file among the drafts, locked until it is published or discarded."""
 
-    def __init__(self, shelf: LocalShelf, name: str) -> None:
+    def __init__(self, shelf: LocalShelf, name: str, reserve: int) -> None:
         self._shelf = shelf
         self._name = name
         self._path = shelf.drafts / new_token()
@@ -210,14 +214,10 @@ class LocalDraft:
             self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX)
+                os.ftruncate(self._fd, reserve)
             except BaseException:
                 self.discard()
                 raise
-
-    def reserve(self, size: int) -> None:
-        """Count as this large from now on."""
-        with os_errors(f"reserve {size} bytes for blob {self._name!r}"):
-            os.ftruncate(self._fd, size)
 
     def write(self, data: Bytes) -> None:
         view = memoryview(data)
@@ -230,7 +230,6 @@ class LocalDraft:
         with os_errors(f"publish blob {self._name!r}"):
             if self._shelf.durable:
                 os.fsync(self._fd)
-            os.utime(self._fd)
             # Shared, so that no sweep removes the folder or the blob that we find here.
             with self._shelf.lock(fcntl.LOCK_SH):
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -264,13 +263,30 @@ class LocalStored:
 
     def read_at(self, offset: int, length: int) -> bytes:
         with os_errors(f"read {self.path}"):
-            return os.pread(self.fd, length, offset)
+            data = os.pread(self.fd, length, offset)
+            while len(data) < length and (more := os.pread(self.fd, length - len(data), offset + len(data))):
+                data += more  # one call reads no more than 2 GiB
+            return data
 
     def map(self, length: int) -> Bytes:
         if not length:
             return b""
         with os_errors(f"map {self.path}"):
             return memoryview(mmap.mmap(self.fd, length, access=mmap.ACCESS_READ))
+
+    def lease(self, now_ns: int) -> None:
+        """Lock the file, shared, until this and every mapping of it is gone, and set its time."""
+        with os_errors(f"lease {self.path}"):
+            fcntl.flock(self.fd, fcntl.LOCK_SH)
+            os.utime(self.fd, ns=(now_ns, now_ns))
+
+    def is_leased(self) -> bool:
+        """Whether someone holds a lease or still publishes it. If not, nobody gets one before `close`."""
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
 
     def is_current(self) -> bool:
         """Whether the path still leads to this very file."""

@@ -141,11 +141,17 @@ class BlobReader(io.RawIOBase):
         return len(part)
 
     def readall(self) -> bytes:
-        parts: list[memoryview] = []
-        while part := self._rest_of_block():
-            parts.append(part)
-            self._position += len(part)
-        return b"".join(parts)
+        """The rest, in one read and without a copy when it is the whole."""
+        self._check_open()
+        skipped = self._position % BLOCK_BYTES
+        start = self._position - skipped
+        length = max(0, self._blocks.size - start)
+        content = self._stored.read_at(start, length)
+        for index in self._blocks.touched(start, length):
+            first, last = self._blocks.bounds(index)
+            self._blocks.check(index, memoryview(content)[first - start : last - start])
+        self._position = max(self._position, self._blocks.size)
+        return content[skipped:]
 
     def close(self) -> None:
         if not self.closed:
@@ -154,8 +160,7 @@ class BlobReader(io.RawIOBase):
 
     def _rest_of_block(self) -> memoryview:
         """The checked bytes from the position to the end of its block; none at the end of the blob."""
-        if self.closed:
-            raise ValueError("the reader is closed")
+        self._check_open()
         if self._position >= self._blocks.size:
             return memoryview(b"")
         index = self._position // BLOCK_BYTES
@@ -165,3 +170,7 @@ class BlobReader(io.RawIOBase):
             self._blocks.check(index, block)
             self._at, self._block = index, block
         return memoryview(self._block)[self._position - start :]
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError(f"the reader of blob {self._blocks.name!r} is closed")

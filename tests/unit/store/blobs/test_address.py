@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import pytest
+
+from tidemill.store.blobs import BlobFormat, BlobRefused, BlobUnavailable, open_blobs
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}"])
+def test_a_path_and_its_url_open_the_same_folder(tmp_path: Path, form: str) -> None:
+    folder = tmp_path / "with space"
+    ref = open_blobs(folder, create=True).put("a", b"content")
+
+    assert (
+        open_blobs(form.format(str(folder).replace(" ", "%20" if "file" in form else " "))).read(ref)
+        == b"content"
+    )
+
+
+def test_creating_twice_keeps_what_is_there(tmp_path: Path) -> None:
+    ref = open_blobs(tmp_path, create=True).put("a", b"content")
+
+    assert open_blobs(tmp_path, create=True).read(ref) == b"content"
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("", "empty"),
+        ("s3://bucket/x", "s3://; known is file:///path"),
+        ("file://elsewhere/x", "not of the form"),
+        ("file://", "not of the form"),
+        ("file:///x?y=1", "not of the form"),
+    ],
+)
+def test_other_addresses_are_refused_with_what_is_allowed(address: str, reason: str) -> None:
+    with pytest.raises(BlobRefused, match=reason):
+        open_blobs(address)
+
+
+def test_a_folder_that_is_not_there_is_not_made_unless_asked(tmp_path: Path) -> None:
+    with pytest.raises(BlobUnavailable, match="not a blob folder"):
+        open_blobs(tmp_path / "absent")
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_folder_of_another_format_is_refused(tmp_path: Path) -> None:
+    open_blobs(tmp_path, create=True)
+    (tmp_path / "+blobs").write_bytes(b"tidemill blobs 2\n")
+
+    with pytest.raises(BlobFormat, match="unknown to this release"):
+        open_blobs(tmp_path, create=True)
