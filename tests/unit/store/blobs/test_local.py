@@ -39,14 +39,11 @@ def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
     def mount(options: str) -> Path:
         disk.mkdir(exist_ok=True)
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            pytest.skip(f"cannot mount a tmpfs here: {done.stderr.strip()}")
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(disk)]
+        try:
+            subprocess.run(command, capture_output=True, text=True, check=True)
+        except (FileNotFoundError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"cannot mount a tmpfs here: {getattr(error, 'stderr', error)}")
         return disk
 
     yield mount
