@@ -3,6 +3,7 @@
 - `backend`     the verbs
 - `statements`  the SQL of each verb: one statement, whatever the number of documents
 - `batch`       how many writes become few statements
+- `claims`      claims within exact caps
 - `layout`      tables, columns and indexes, and how they grow
 - `pool`        the connections: made, checked, repeated where that is safe
 - `translate`   driver errors, said in the store's words

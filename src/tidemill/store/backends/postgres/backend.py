@@ -1,17 +1,14 @@
 """The verbs of a backend, each one round trip to PostgreSQL."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from tidemill.store.backend import OnChange
-from tidemill.store.backends.postgres import batch, layout, statements
+from tidemill.store.backends.postgres import batch, claims, layout, statements
 from tidemill.store.backends.postgres.notify import Announcer, Listener
 from tidemill.store.backends.postgres.pool import Connection, Pool, Request, Row
 from tidemill.store.backends.postgres.values import Integers, Texts
-from tidemill.store.backends.sql import assignments, document_of, selected, table
+from tidemill.store.backends.sql import document_of, selected, table
 from tidemill.store.document import (
     Capabilities,
     Claim,
@@ -21,7 +18,6 @@ from tidemill.store.document import (
     Lost,
     Outcome,
     Query,
-    Scalar,
     Where,
     Write,
 )
@@ -32,7 +28,6 @@ _render = statements.PostgresRender()
 _ASK_AGAIN = 5
 _RELEASE = "SELECT value FROM tidemill_meta WHERE name = 'oldest_writer'"
 _RAISE_RELEASE = "UPDATE tidemill_meta SET value = %s WHERE name = 'oldest_writer' AND value = %s RETURNING 1"
-_LOCK_CAPS = "SELECT pg_advisory_xact_lock(cap) FROM unnest(%s) AS cap"
 
 
 class PostgresBackend:
@@ -107,12 +102,7 @@ class PostgresBackend:
         return int(count)
 
     async def claim(self, collection: Collection, claim: Claim, nonce: int) -> list[Document]:
-        requests = [_claim(collection, claim, nonce)]
-        if claim.caps:
-            # Counting must not begin before the locks are granted, and each statement sees what was
-            # committed when it began: so the locks are taken by a statement before it.
-            requests.insert(0, (_LOCK_CAPS, [_cap_locks(collection, claim)]))
-        rows = (await self._answers(requests, writes=True))[-1]
+        rows = (await self._answers(claims.requests(collection, claim, nonce), writes=True))[-1]
         return sorted((document_of(collection, row) for row in rows), key=lambda taken: taken.term)
 
     async def claimed(self, collection: Collection, nonce: int) -> list[Document]:
@@ -201,38 +191,6 @@ class PostgresBackend:
             if not wanted:
                 break
         return list(found.values())
-
-
-def _claim(collection: Collection, claim: Claim, nonce: int) -> Request:
-    conditions, values = _render.where(claim.where)
-    sets, set_values = assignments(claim.set, "%s")
-    room, room_values = _room(collection, claim)
-    text = statements.claim(collection, conditions, _render.order(claim.sort), sets, room)
-    return text, [*values, *room_values, claim.holder, claim.ttl_ms, nonce, *set_values]
-
-
-def _room(collection: Collection, claim: Claim) -> tuple[str, list[Scalar]]:
-    """How many documents may be taken: the smallest of what is asked for and what each cap has left."""
-    if not claim.caps:
-        return "%s", [claim.n]
-    parts, values = ["%s::bigint"], [claim.n]
-    params: list[Scalar] = [*values]
-    for cap in claim.caps:
-        conditions, of_cap = _render.where(cap.where)
-        limit = max(0, cap.limit)
-        parts.append(f"%s::bigint - ({statements.counting(collection, conditions)})")
-        params += [limit, *of_cap, limit]
-    return f"greatest(0, least({', '.join(parts)}))", params
-
-
-def _cap_locks(collection: Collection, claim: Claim) -> Integers:
-    """A number for each cap, the same for all who count the same documents; in order, against deadlock."""
-    locks = set()
-    for cap in claim.caps:
-        where = sorted(msgspec.json.encode(condition) for condition in cap.where)
-        digest = hashlib.sha256(b"\n".join((collection.name.encode(), *where))).digest()
-        locks.add(int.from_bytes(digest[:8], signed=True))
-    return Integers(sorted(locks))
 
 
 def _term_arrays(terms: Mapping[str, int]) -> dict[str, Any]:

@@ -40,7 +40,9 @@ _DEFAULTS: dict[str, Any] = {
 _REQUIRED: dict[str, Any] = {"client_encoding": "utf8", "target_session_attrs": "primary"}
 
 # Sent and not passed as `options`, which connection poolers refuse. A commit must be on disk when it is
-# answered; a server that waits for its standbys as well is left to do so.
+# answered; a server that waits for its standbys as well is left to do so. The only joins are of a few
+# keys with their documents: each is looked up in its turn, so that a wrong guess at how few they are
+# does not read the whole table, and so that rows are locked in the order of the keys.
 _SETTINGS = """
 SET statement_timeout = '8s';
 SET lock_timeout = '5s';
@@ -48,6 +50,8 @@ SET idle_in_transaction_session_timeout = '8s';
 SET default_transaction_isolation = 'read committed';
 SET client_min_messages = 'error';
 SET jit = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
 SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') <> 'remote_apply';
 """
