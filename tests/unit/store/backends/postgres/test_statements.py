@@ -5,8 +5,21 @@ from collections.abc import Awaitable, Callable
 
 import psycopg
 
-from tidemill.store import Collection, Done, Fence, Lost, Store, Term, Write, open_store
-from tidemill.store.backends.postgres import batch, statements
+from tidemill.store import (
+    Cap,
+    Claim,
+    Collection,
+    Done,
+    Fence,
+    Lost,
+    Store,
+    Term,
+    Write,
+    eq,
+    one_of,
+    open_store,
+)
+from tidemill.store.backends.postgres import PostgresBackend, batch, claims, statements
 from tidemill.store.backends.postgres.values import Texts
 
 NOTES = Collection("notes")
@@ -111,6 +124,41 @@ class TestFence:
         assert isinstance(before, Done)
         assert isinstance(end, Done)
         assert after == Lost()
+
+
+class TestClaim:
+    async def test_a_claim_looks_at_no_more_than_it_takes(
+        self, store: Store, rival: psycopg.AsyncConnection
+    ) -> None:
+        tasks = Collection("tasks", fields=(("status", "integer"),), indexes=(("status",),))
+        await store.write([Write(tasks, f"{at:05}", {"status": -2}, None) for at in range(5000)])
+        claim = Claim(
+            (eq("status", -2),), "me", LONG_MS, set=(("status", 0),), caps=(Cap((eq("status", 0),), 9),)
+        )
+        backend = store._backend
+        assert isinstance(backend, PostgresBackend)
+        text, params = claims.requests(tasks, claim, 1)[-1]
+        await rival.execute("ANALYZE tidemill_tasks")
+        plan = str(await backend._pool.rows(f"EXPLAIN {text}", params))
+
+        assert plan.count("Index") >= 3
+        assert "Seq Scan" not in plan
+        assert "Sort" not in plan
+
+    async def test_who_counts_the_same_documents_takes_the_same_lock(self) -> None:
+        tasks = Collection("tasks", fields=(("status", "integer"),))
+        wheres = [
+            (one_of("status", [0, 1]), eq("holder", "me")),
+            (eq("holder", "me"), one_of("status", [1, 0])),
+            (eq("holder", "me"), one_of("status", [1, 2])),
+        ]
+        locks = [
+            claims.requests(tasks, Claim((), "me", 1, caps=(Cap(where, limit),)), 1)[0]
+            for limit, where in enumerate(wheres)
+        ]
+
+        assert locks[0] == locks[1]
+        assert locks[0] != locks[2]
 
 
 class TestHold:
