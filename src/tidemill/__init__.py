@@ -9,11 +9,11 @@ Each is loaded when it is first used: importing this package loads neither Spark
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tidemill.base.version import __version__
+
 if TYPE_CHECKING:
     from tidemill.api.lock import Lock
     from tidemill.cluster.errors import LeaseLost
-
-__version__ = "0.1.0"
 
 __all__ = ["Lock", "LeaseLost", "__version__"]
 

@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_id
+from tidemill.base.log import get_logger
 from tidemill.store import Collection, Page, Store, StoreError
 
 AUDIT = Collection("audit", fields=(("at", "integer"),), indexes=(("at",),))
@@ -21,7 +20,7 @@ BEGUN = "begun"
 
 _TEXT = 400
 
-log = structlog.get_logger("tidemill.audit")
+log = get_logger("tidemill.audit")
 
 
 @dataclass(slots=True)

@@ -2,13 +2,20 @@
 
 import logging
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
-_SHARED: tuple[Processor, ...] = (
-    structlog.contextvars.merge_contextvars,
+
+def _add_fields(_: Any, __: str, event: EventDict) -> EventDict:
+    """The fields of our own events, which lie on the record."""
+    event.update(getattr(event["_record"], "fields", {}))
+    return event
+
+
+_FACTS: tuple[Processor, ...] = (
+    _add_fields,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -23,20 +30,10 @@ def configure_logs(level: str, stream: TextIO | None = None) -> None:
         if target.isatty()
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *_SHARED,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=False,
-    )
     handler = logging.StreamHandler(target)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=_SHARED,
+            foreign_pre_chain=_FACTS,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-import structlog
 import uvicorn
 
 import tidemill
@@ -22,12 +21,13 @@ from tidemill.app.settings_store import SETTINGS, read_cluster_settings
 from tidemill.base.clock import boot_clock
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_token
+from tidemill.base.log import get_logger
 from tidemill.cluster import LEADER, LEASES, Duty, Grant, HeartThread, Timing, join, list_nodes
 from tidemill.cluster.nodes import advertise, remove_silent
 from tidemill.cluster.standing import Enrolled, Event
 from tidemill.store import Body, Fenced, Store, Term, open_store
 
-log = structlog.get_logger("tidemill.node")
+log = get_logger("tidemill.node")
 
 CLEAR_EVERY_LEASES = 2
 WATCH_POLL_S = 60.0

@@ -5,11 +5,10 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-import structlog
-
 from tidemill.base.errors import TidemillError
+from tidemill.base.log import get_logger
 
-log = structlog.get_logger("tidemill.service")
+log = get_logger("tidemill.service")
 
 
 class Service(ABC):

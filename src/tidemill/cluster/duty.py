@@ -3,15 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from tidemill.base.errors import TidemillError
+from tidemill.base.log import get_logger
 from tidemill.cluster.errors import LeaseLost
 from tidemill.cluster.lease import Grant
 from tidemill.cluster.standing import Event, Gained, Lost
 from tidemill.store import Fenced
 
-log = structlog.get_logger("tidemill.duty")
+log = get_logger("tidemill.duty")
 
 
 class Duty:

@@ -10,10 +10,10 @@ import contextlib
 import random
 from collections.abc import Callable
 
-import structlog
 from msgspec import Struct
 
 from tidemill.base.clock import Clock, boot_clock
+from tidemill.base.log import get_logger
 from tidemill.base.service import Service
 from tidemill.cluster.errors import NotLeader
 from tidemill.cluster.lease import Grant, Timing
@@ -21,7 +21,7 @@ from tidemill.cluster.nodes import LEADER, LEASES
 from tidemill.cluster.standing import Event, Gained, Lost, Moved, Standing, lapse, next_beat, observe
 from tidemill.store import Fence, Store, StoreError, Unavailable
 
-log = structlog.get_logger("tidemill.heart")
+log = get_logger("tidemill.heart")
 
 
 class Beats(Struct, frozen=True):

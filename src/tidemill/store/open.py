@@ -3,7 +3,7 @@
 import random
 from urllib.parse import urlsplit
 
-import tidemill
+from tidemill.base.version import __version__
 from tidemill.store.backend import Backend
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 from tidemill.store.errors import BadRequest
@@ -19,7 +19,7 @@ def open_store(
     *,
     timeout_s: float = 10.0,
     connections: int = 8,
-    release: str = tidemill.__version__,
+    release: str = __version__,
     source: random.Random | None = None,
 ) -> Store:
     """The store at an address; nothing is touched before it is entered or opened.

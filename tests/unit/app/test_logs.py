@@ -5,9 +5,9 @@ import json
 import logging
 
 import pytest
-import structlog
 
 from tidemill.app.logs import configure_logs
+from tidemill.base.log import get_logger
 
 
 class Terminal(io.StringIO):
@@ -19,7 +19,7 @@ def test_events_are_json_lines_off_a_terminal() -> None:
     stream = io.StringIO()
     configure_logs("info", stream)
 
-    structlog.get_logger("tidemill.test").info("tide.high", metres=3)
+    get_logger("tidemill.test").info("tide.high", metres=3)
 
     line = json.loads(stream.getvalue())
     assert (line["event"], line["metres"], line["level"], line["logger"]) == (
@@ -43,7 +43,7 @@ def test_events_are_text_on_a_terminal() -> None:
     stream = Terminal()
     configure_logs("info", stream)
 
-    structlog.get_logger("tidemill.test").info("tide.high", metres=3)
+    get_logger("tidemill.test").info("tide.high", metres=3)
 
     assert "tide.high" in stream.getvalue()
     with pytest.raises(json.JSONDecodeError):
@@ -54,7 +54,7 @@ def test_what_is_less_severe_than_asked_for_is_left_out() -> None:
     stream = io.StringIO()
     configure_logs("warning", stream)
 
-    structlog.get_logger("tidemill.test").info("tide.high")
+    get_logger("tidemill.test").info("tide.high")
     logging.getLogger("uvicorn").info("hello")
 
     assert stream.getvalue() == ""

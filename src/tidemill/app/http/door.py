@@ -13,7 +13,6 @@ import socket
 from typing import Any
 from urllib.parse import urlsplit
 
-import structlog
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -24,6 +23,7 @@ from tidemill.app.http.problem import problem_of
 from tidemill.app.settings import Settings
 from tidemill.app.tokens import Caller, Keyring, Role
 from tidemill.base.errors import TidemillError
+from tidemill.base.log import get_logger
 
 __all__ = [
     "Gate",
@@ -45,7 +45,7 @@ PAGE = "/"
 
 _CLOSE_POLICY = 1008
 
-log = structlog.get_logger("tidemill.door")
+log = get_logger("tidemill.door")
 
 
 def require(role: Role) -> Any:

@@ -3,7 +3,6 @@
 from http import HTTPStatus
 from typing import Any
 
-import structlog
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -16,6 +15,7 @@ from tidemill.app.http.headers import SAFE_HEADERS
 from tidemill.app.mask import masked_text
 from tidemill.app.settings import SettingError
 from tidemill.base.errors import TidemillError
+from tidemill.base.log import get_logger
 from tidemill.store import BadRequest, Conflict, OutcomeUnknown, ReleaseTooOld, StoreError, Unavailable
 
 
@@ -48,7 +48,7 @@ _STATUS: tuple[tuple[type[TidemillError], HTTPStatus], ...] = (
 )
 _RETRY_AFTER_S = 1
 
-log = structlog.get_logger("tidemill.http")
+log = get_logger("tidemill.http")
 
 
 def problem(scope: Scope, status: int, code: str, detail: str, **more: Any) -> JSONResponse:

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-import tidemill
+from tidemill.base.version import __version__
 from tidemill.store.backend import Backend
 from tidemill.store.store import Store
 from tidemill.store.testing.faults import FaultyBackend
@@ -33,13 +33,13 @@ class Harness(ABC):
         """Close every connection from the other side. False where there is no such thing."""
         return False
 
-    async def connect(self, release: str = tidemill.__version__) -> Store:
+    async def connect(self, release: str = __version__) -> Store:
         """A client, opened; closed when the case ends."""
         return await self._open.enter_async_context(Store(self.backend(release)))
 
     async def connect_faulty(self, timeout_s: float = 10.0) -> tuple[Store, FaultyBackend]:
         """A client whose network fails on command."""
-        faulty = FaultyBackend(self.backend(tidemill.__version__))
+        faulty = FaultyBackend(self.backend(__version__))
         store = Store(faulty, timeout_s=timeout_s)
         return await self._open.enter_async_context(store), faulty
 

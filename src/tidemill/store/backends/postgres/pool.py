@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.waiting import wait_async
 
-from tidemill.store.backends.postgres.translate import collided, connect_error, statement_error
+from tidemill.store.backends.postgres.translate import collided, connect_error, fatal, statement_error
 from tidemill.store.backends.postgres.values import ADAPTERS
 from tidemill.store.errors import BadRequest, Unavailable
 
@@ -158,7 +158,7 @@ class Pool:
                 try:
                     return await work(connection)
                 except psycopg.Error as error:
-                    lost = connection.closed
+                    lost = connection.closed or fatal(error)
                     again = not writes and attempt == 1 if lost else collided(error)
                     if not again or attempt == _ATTEMPTS:
                         raise statement_error(error, self.server, lost=lost, writes=writes) from error

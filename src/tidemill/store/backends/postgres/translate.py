@@ -19,6 +19,11 @@ def collided(error: psycopg.Error) -> bool:
     return error.sqlstate in _COLLISIONS
 
 
+def fatal(error: psycopg.Error) -> bool:
+    """Whether these were the server's last words on this connection."""
+    return error.diag.severity_nonlocalized in {"FATAL", "PANIC"}
+
+
 def connect_error(error: psycopg.Error, server: str) -> StoreError:
     """Nothing was sent, because there was no connection."""
     if "hot standby" in str(error):
