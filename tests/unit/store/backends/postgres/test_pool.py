@@ -211,6 +211,25 @@ class TestNetwork:
         assert took_s < 2
         assert found is not None
 
+    async def test_the_last_words_of_a_server_leave_a_write_open(
+        self, store: Store, rival: psycopg.AsyncConnection, blocked: Callable[[int], Awaitable[None]]
+    ) -> None:
+        revision = await store.create(NOTES, "a", {"n": 1})
+        await rival.execute("BEGIN")
+        await rival.execute("SELECT 1 FROM tidemill_notes FOR UPDATE")
+        writing = asyncio.create_task(store._backend.write([Write(NOTES, "a", {"n": 2}, revision)], 1))
+        await blocked(1)
+        await rival.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        with pytest.raises(Unavailable, match="terminating connection") as lost:
+            await writing
+        await rival.execute("ROLLBACK")
+
+        assert lost.value.maybe_applied
+        assert await store.replace(NOTES, "a", {"n": 2}, expect=revision) > revision
+
     async def test_a_cancelled_call_leaves_its_connection_behind(
         self, store: Store, rival: psycopg.AsyncConnection, blocked: Callable[[int], Awaitable[None]]
     ) -> None:
