@@ -85,7 +85,6 @@ async def agents(store: str, *flags: str, count: int = 3) -> AsyncIterator[list[
         yield running
     finally:
         for agent in running:
-            agent.send(signal.SIGCONT)
             await agent.kill()
 
 
