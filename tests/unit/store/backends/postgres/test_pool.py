@@ -14,6 +14,7 @@ from proxy import CuttingProxy
 from servers import Postgres, PostgresServer
 from tidemill.store import (
     BadRequest,
+    Cap,
     Claim,
     Collection,
     Document,
@@ -27,7 +28,7 @@ from tidemill.store import (
     eq,
     open_store,
 )
-from tidemill.store.backends.postgres import PostgresBackend
+from tidemill.store.backends.postgres import PostgresBackend, claims
 
 NOTES = Collection("notes")
 TASKS = Collection(
@@ -249,6 +250,27 @@ class TestNetwork:
         assert all(task.cancelled() for task in stuck)
         assert all(other is not None and other.body == {"n": 1} for other in others)
         assert took_s < 2
+
+    async def test_a_cancelled_claim_leaves_nothing_locked(
+        self, store: Store, rival: psycopg.AsyncConnection, blocked: Callable[[int], Awaitable[None]]
+    ) -> None:
+        await store.create(TASKS, "a", {"status": 0})
+        claim = Claim((eq("status", 0),), "me", LONG_MS, set=(("status", 1),), caps=(Cap((), 5),))
+        lock, params = claims.requests(TASKS, claim, 1)[0]
+        await rival.execute("BEGIN")
+        await rival.execute(lock, params)
+        claiming = asyncio.create_task(store.claim(TASKS, claim))
+        await blocked(1)
+        claiming.cancel()
+        await asyncio.gather(claiming, return_exceptions=True)
+        await rival.execute("COMMIT")
+        await blocked(0)
+        found = await store.get(TASKS, "a")
+        assert found is not None
+        taken = await store.claim(TASKS, claim)
+
+        assert claiming.cancelled()
+        assert (found.holder, len(taken)) in {(None, 1), ("me", 0)}
 
     async def test_a_listener_that_was_cut_off_looks_at_everything(
         self, proxy: CuttingProxy, url: str
