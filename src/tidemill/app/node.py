@@ -29,7 +29,7 @@ from tidemill.store import Body, Fenced, Store, Term, open_store
 
 log = get_logger("tidemill.node")
 
-CLEAR_EVERY_LEASES = 2
+CLEAR_EVERY_LEASES = 4
 WATCH_POLL_S = 60.0
 
 

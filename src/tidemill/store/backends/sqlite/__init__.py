@@ -4,7 +4,7 @@
 - `layout`    tables, columns and indexes, and how they grow
 - `thread`    the one connection and the thread that owns it; the translation of driver errors
 - `hosttime`  a clock that all processes of this machine agree on
-- `pulse`     how processes tell each other that something changed
+- `pulse`     how processes tell each other that something changed; `inotify` for the kernel's part
 """
 
 import apsw

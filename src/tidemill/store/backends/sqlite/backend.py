@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from tidemill.base.clock import boot_clock
 from tidemill.store.backend import OnChange
 from tidemill.store.backends.sql import (
     Render,
@@ -39,8 +40,10 @@ from tidemill.store.release import newer, refuse_if_older
 
 T = TypeVar("T")
 
-LOOK_S = 0.05
-BACKSTOP_S = 10.0
+BACKSTOP_S = 30.0
+CALM_S = 0.005
+"""The least time from one wake-up to the next, however busily others write."""
+
 _render = Render("?", say_nulls=False)
 
 
@@ -178,19 +181,21 @@ class SqliteBackend:
                 self._pulse.mark(name)
 
     async def _watch(self, on_change: OnChange) -> None:
-        version = await self._data_version()
-        looks = 0
+        """Pass on what others mark; and every so often, that something changed which nobody marked."""
+        assert self._pulse is not None
+        self._pulse.listen()
+        version, asked = await self._data_version(), boot_clock()
         while self._pulse is not None:
-            await asyncio.sleep(LOOK_S)
+            await self._pulse.wait(max(asked + BACKSTOP_S - boot_clock(), 0.0))
             moved = self._pulse.moved()
             for name in self._names:
                 if cell_of(name) in moved:
                     on_change(name)
-            looks += 1
-            if looks * LOOK_S >= BACKSTOP_S:
-                looks, before, version = 0, version, await self._data_version()
+            if boot_clock() - asked >= BACKSTOP_S:
+                before, version, asked = version, await self._data_version(), boot_clock()
                 if version != before:
                     on_change(None)
+            await asyncio.sleep(CALM_S)
 
     async def _data_version(self) -> int:
         return await self._thread.run(lambda connection: connection.data_version())

@@ -1,0 +1,111 @@
+"""What an idle node costs: store calls a second and share of one core.
+
+python benchmarks/idle.py [--seconds 30] [--nodes 3]
+
+Real nodes (`tidemill up`), left alone. The bar: at most one call a second and under 1 % of a core each.
+"""
+
+import argparse
+import contextlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from servers import PostgresServer
+
+COUNTERS = ("tidemill_store_calls_total", "tidemill_heart_store_calls_total")
+SETTLE_S = 8.0
+
+
+class IdleNode:
+    """A node process, and what it has cost so far."""
+
+    def __init__(self, url: str, folder: str, port: int) -> None:
+        command = ["up", "--store", url, "--data", folder, "--port", str(port), "--name", f"n{port}"]
+        self._address = f"http://127.0.0.1:{port}"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tidemill", *command], stderr=subprocess.DEVNULL
+        )
+
+    def wait_ready(self) -> None:
+        with contextlib.suppress(httpx2.TransportError):
+            if httpx2.get(self._address + "/readyz").is_success:
+                return
+        time.sleep(0.2)
+        self.wait_ready()
+
+    def calls(self) -> float:
+        lines = httpx2.get(self._address + "/metrics").text.splitlines()
+        return sum(float(line.split()[1]) for line in lines if line.startswith(COUNTERS))
+
+    def leads(self) -> bool:
+        view = httpx2.get(self._address + "/api/v1/cluster").json()
+        return bool(view["leader"] == view["node"])
+
+    def cpu_s(self) -> float:
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def measure(name: str, url: str, count: int, seconds: float) -> None:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        nodes = [IdleNode(url, folder, free_port()) for _ in range(count)]
+        for node in nodes:
+            stack.callback(node.stop)
+        for node in nodes:
+            node.wait_ready()
+        time.sleep(SETTLE_S)
+        roles = ["leader" if node.leads() else "follower" for node in nodes]
+        calls, cpu, began = (
+            [node.calls() for node in nodes],
+            [node.cpu_s() for node in nodes],
+            time.monotonic(),
+        )
+        time.sleep(seconds)
+        cpu_after, spent = [node.cpu_s() for node in nodes], time.monotonic() - began
+        for at, node in enumerate(nodes):
+            rate = (node.calls() - calls[at]) / spent
+            share = 100 * (cpu_after[at] - cpu[at]) / spent
+            print(
+                f"{name}, node {at + 1} of {count}, {roles[at]}: {rate:.2f} calls/s, {share:.2f} % of a core"
+            )
+
+
+@contextlib.contextmanager
+def databases() -> Iterator[dict[str, str]]:
+    with tempfile.TemporaryDirectory() as folder, PostgresServer() as server:
+        yield {"sqlite": f"sqlite:///{folder}/store.db", "postgres": server.create_database("idle")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--nodes", type=int, default=3)
+    chosen = parser.parse_args()
+    with databases() as urls:
+        for name, url in urls.items():
+            measure(name, url, chosen.nodes, chosen.seconds)
+
+
+if __name__ == "__main__":
+    main()
