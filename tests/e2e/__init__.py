@@ -1,0 +1,1 @@
+"""The product as its users meet it: the command line and HTTP, in real processes."""
