@@ -47,6 +47,9 @@ def document_of(collection: Collection, row: Sequence[Any], fields: Iterable[str
     for (name, _), value in zip(collection.fields, row[_FACT_COUNT + 1 :], strict=True):
         if value is not None:
             body[name] = value
+        elif name in body:
+            # From before the field was declared; the column has been filled from it, and counts.
+            del body[name]
     if fields is not None:
         body = {name: body[name] for name in fields if name in body}
     return Document(key, body, revision, term, holder, expire)

@@ -8,6 +8,7 @@ import pytest
 
 from tidemill.store import (
     BadRequest,
+    Claim,
     Collection,
     Condition,
     Document,
@@ -216,6 +217,18 @@ class ReleaseCases:
 
         assert found.body == {"kind": "x", "size": 3, "ratio": 0.5, "other": [1]}
         assert [one.key for one in (await new.find(newer, sort=("size",))).documents] == ["b", "a", "c"]
+
+    async def test_a_field_that_became_declared_can_be_cleared(self, harness: Harness) -> None:
+        older = Collection("things", fields=(("kind", "text"),))
+        newer = Collection("things", fields=(("kind", "text"), ("size", "integer")))
+        old, new = await harness.connect(), await harness.connect()
+        await old.create(older, "a", {"kind": "x", "size": 3})
+        claim = Claim((eq("size", 3),), "me", 60_000, set=(("size", None),))
+        [taken] = await new.claim(newer, claim)
+        found = await new.get(newer, "a")
+
+        assert found is not None
+        assert taken.body == found.body == {"kind": "x"}
 
     async def test_an_older_release_keeps_the_fields_it_does_not_know(self, harness: Harness) -> None:
         older = Collection("things", fields=(("kind", "text"),))

@@ -20,7 +20,7 @@ from tidemill.store.backends.sql import (
 )
 from tidemill.store.backends.sqlite import layout
 from tidemill.store.backends.sqlite.hosttime import HostTime, anchor_time, known_time
-from tidemill.store.backends.sqlite.pulse import Pulse, cell_of
+from tidemill.store.backends.sqlite.pulse import Pulse, cell_of, open_pulse
 from tidemill.store.backends.sqlite.thread import ConnectionThread, translated
 from tidemill.store.document import (
     Capabilities,
@@ -41,6 +41,9 @@ from tidemill.store.release import newer, refuse_if_older
 T = TypeVar("T")
 
 BACKSTOP_S = 30.0
+ALONE_S = 1.0
+"""How often to ask SQLite whether anything changed: beside the pulse, and without one."""
+
 CALM_S = 0.005
 """The least time from one wake-up to the next, however busily others write."""
 
@@ -182,20 +185,27 @@ class SqliteBackend:
 
     async def _watch(self, on_change: OnChange) -> None:
         """Pass on what others mark; and every so often, that something changed which nobody marked."""
-        assert self._pulse is not None
-        self._pulse.listen()
+        pulse, every_s = self._pulse, BACKSTOP_S if self._pulse is not None else ALONE_S
+        if pulse is not None:
+            pulse.listen()
         version, asked = await self._data_version(), boot_clock()
-        while self._pulse is not None:
-            await self._pulse.wait(max(asked + BACKSTOP_S - boot_clock(), 0.0))
-            moved = self._pulse.moved()
-            for name in self._names:
-                if cell_of(name) in moved:
-                    on_change(name)
-            if boot_clock() - asked >= BACKSTOP_S:
+        while True:
+            rest_s = max(asked + every_s - boot_clock(), 0.0)
+            if pulse is None:
+                await asyncio.sleep(rest_s)
+            else:
+                await pulse.wait(rest_s)
+                self._pass_on(pulse.moved(), on_change)
+            if boot_clock() - asked >= every_s:
                 before, version, asked = version, await self._data_version(), boot_clock()
                 if version != before:
                     on_change(None)
             await asyncio.sleep(CALM_S)
+
+    def _pass_on(self, moved: set[int], on_change: OnChange) -> None:
+        for name in self._names:
+            if cell_of(name) in moved:
+                on_change(name)
 
     async def _data_version(self) -> int:
         return await self._thread.run(lambda connection: connection.data_version())
@@ -213,7 +223,7 @@ class SqliteBackend:
                     clock = anchor_time(connection)
             self._time = clock
             if self._pulse is None:
-                self._pulse = Pulse(self._path.with_name(self._path.name + "-watch"))
+                self._pulse = open_pulse(self._path.with_name(self._path.name + "-watch"))
 
     async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
         def guarded(connection: apsw.Connection) -> T:

@@ -27,6 +27,14 @@ def cell_of(name: str) -> int:
     return zlib.crc32(name.encode()) % _CELLS
 
 
+def open_pulse(path: Path) -> "Pulse | None":
+    """The page of a database; None where this process may not write beside it."""
+    try:
+        return Pulse(path)
+    except OSError:
+        return None
+
+
 class Pulse:
     """The page. Two collections may share a cell; then each wakes the other's watchers too."""
 
