@@ -1,7 +1,8 @@
 """One seed, from an empty store to a verdict."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from msgspec import Struct
@@ -167,10 +168,17 @@ class Simulation:
 
 def simulate(seed: int) -> Verdict:
     """Run one seed with the product's own code."""
-    quiet_logs()
-    return Simulation(seed).run()
+    with quiet_logs():
+        return Simulation(seed).run()
 
 
-def quiet_logs() -> None:
+@contextmanager
+def quiet_logs() -> Iterator[None]:
     """The product's logs would be most of the time of a run; the trace tells the same story."""
-    logging.getLogger("tidemill").setLevel(logging.CRITICAL)
+    logger = logging.getLogger("tidemill")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

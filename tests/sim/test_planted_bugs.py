@@ -17,11 +17,11 @@ SEEDS = 200
 
 
 def first_breach(run: Callable[[int], Verdict]) -> Verdict:
-    quiet_logs()
-    for seed in range(SEEDS):
-        verdict = run(seed)
-        if verdict.breach is not None:
-            return verdict
+    with quiet_logs():
+        for seed in range(SEEDS):
+            verdict = run(seed)
+            if verdict.breach is not None:
+                return verdict
     pytest.fail(f"the planted bug was not found in {SEEDS} seeds")
 
 
