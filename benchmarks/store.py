@@ -3,9 +3,9 @@
 python benchmarks/store.py [--seconds 1.5] [--rounds 3] [--json FILE]
 
 Our loop and the raw one take turns, round by round in one run, so that a noisy machine is noisy for
-both; the table shows medians and the ratio of each round's pair, by its median. The raw loop is what a
-careful person would write by hand for this one purpose: prepared statements on a plain table, the
-document decoded to a dict on the way out and encoded on the way in, as ours does.
+both; the table shows medians, and of the rounds' ratios the median. `raw.py` says what the raw loops do.
+Each round begins on an empty database. Documents are decoded to dicts on the way out and encoded on the
+way in, in both.
 """
 
 import argparse
@@ -14,21 +14,18 @@ import json
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-import apsw
-import msgspec
-import psycopg
 from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from raw import PAYLOAD, TTL_MS, RawPostgres, RawSqlite, key_of, needed, timed
 from servers import PostgresServer
 from tidemill.store import Cap, Claim, Collection, Document, Done, Store, Term, Write, eq, open_store
 
@@ -37,21 +34,7 @@ TASKS = Collection(
 )
 QUEUED, RUNNING, FINISHED = -2, 0, 1
 BATCHES = (1, 10, 100)
-PAYLOAD = {"params": {"customer": 4711, "lines": ["alpha", "beta", "gamma"] * 6, "note": "x" * 60}}
 BODY = {"queue": "q", "status": QUEUED, **PAYLOAD}
-
-encode = msgspec.json.encode
-decode = msgspec.json.decode
-Loop = Callable[[float], Awaitable[float]]
-"""Runs for about so many seconds and returns documents per second."""
-
-
-async def timed(seconds: float, step: Callable[[], Awaitable[int]]) -> float:
-    """Repeat a step; documents per second."""
-    done, began = 0, time.perf_counter()
-    while (spent := time.perf_counter() - began) < seconds:
-        done += await step()
-    return done / spent
 
 
 class Ours:
@@ -77,7 +60,7 @@ class Ours:
         claim = Claim(
             where=(eq("queue", "q"), eq("status", QUEUED)),
             holder="bench",
-            ttl_ms=60_000,
+            ttl_ms=TTL_MS,
             n=batch,
             sort=("key",),
             set=(("status", RUNNING),),
@@ -103,184 +86,37 @@ class Ours:
 
     def _key(self) -> str:
         self._made += 1
-        return f"{self._made:012}"
-
-
-def needed(seconds: float, batch: int) -> int:
-    """More documents than any loop here gets through."""
-    return int(seconds * {1: 6_000, 10: 45_000, 100: 160_000}[batch])
-
-
-TABLE = """
-CREATE TABLE raw (id {serial}, queue TEXT NOT NULL, status BIGINT NOT NULL, revision BIGINT NOT NULL,
-                  holder TEXT, body TEXT NOT NULL);
-CREATE INDEX raw_waiting ON raw (queue, status, id);
-"""
-
-
-class RawSqlite:
-    """apsw by hand, on the main thread, with nothing in between."""
-
-    def __init__(self, path: Path) -> None:
-        self._connection = apsw.Connection(str(path))
-        self._connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
-        self._connection.execute(TABLE.format(serial="INTEGER PRIMARY KEY"))
-
-    async def cas(self, seconds: float) -> float:
-        execute = self._connection.execute
-        execute("INSERT INTO raw (queue, status, revision, body) VALUES ('cas', 0, 1, ?)", (self._text(),))
-        [key] = self._row("SELECT max(id) FROM raw")
-        state = {"revision": 1}
-
-        async def step() -> int:
-            execute(
-                "UPDATE raw SET status = ?, body = ?, revision = revision + 1 WHERE id = ? AND revision = ?",
-                (state["revision"], self._text(), key, state["revision"]),
-            )
-            assert self._connection.changes() == 1
-            state["revision"] += 1
-            return 1
-
-        return await timed(seconds, step)
-
-    async def claim(self, seconds: float, batch: int) -> float:
-        execute = self._connection.execute
-        rows = [(self._text(),)] * needed(seconds, batch)
-        with self._connection:
-            self._connection.executemany(
-                "INSERT INTO raw (queue, status, revision, body) VALUES ('q', -2, 1, ?)", rows
-            )
-
-        async def step() -> int:
-            taken: Any = execute(
-                "UPDATE raw SET status = 0, holder = 'bench', revision = revision + 1 WHERE id IN "
-                "(SELECT id FROM raw WHERE queue = 'q' AND status = -2 ORDER BY id LIMIT ?) "
-                "RETURNING id, revision, body",
-                (batch,),
-            )
-            documents = [(key, revision, decode(body)) for key, revision, body in taken]
-            assert len(documents) == batch, "the benchmark ran out of documents"
-            with self._connection:
-                self._connection.executemany(
-                    "UPDATE raw SET status = 1, body = ?, holder = NULL, revision = revision + 1 "
-                    "WHERE id = ? AND revision = ?",
-                    [(encode(body).decode(), key, revision) for key, revision, body in documents],
-                )
-            return batch
-
-        return await timed(seconds, step)
-
-    async def clear(self) -> None:
-        self._connection.execute("DELETE FROM raw")
-
-    def _row(self, text: str) -> Any:
-        return self._connection.execute(text).fetchone()
-
-    @staticmethod
-    def _text() -> str:
-        return encode(PAYLOAD).decode()
-
-
-class RawPostgres:
-    """psycopg by hand, on one async connection."""
-
-    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        self._connection = connection
-
-    @classmethod
-    async def connect(cls, url: str) -> "RawPostgres":
-        connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
-        for statement in TABLE.format(serial="BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY").split(";"):
-            await connection.execute(statement.encode())
-        connection.prepare_threshold = 0
-        return cls(connection)
-
-    async def cas(self, seconds: float) -> float:
-        execute = self._connection.execute
-        made = await execute(
-            "INSERT INTO raw (queue, status, revision, body) VALUES ('cas', 0, 1, %s) RETURNING id",
-            (encode(PAYLOAD).decode(),),
-        )
-        [key] = await made.fetchone() or [0]
-        state = {"revision": 1}
-
-        async def step() -> int:
-            done = await execute(
-                "UPDATE raw SET status = %s, body = %s, revision = revision + 1 "
-                "WHERE id = %s AND revision = %s RETURNING revision",
-                (state["revision"], encode(PAYLOAD).decode(), key, state["revision"]),
-            )
-            [state["revision"]] = await done.fetchone() or [0]
-            return 1
-
-        return await timed(seconds, step)
-
-    async def claim(self, seconds: float, batch: int) -> float:
-        execute = self._connection.execute
-        await execute(
-            "INSERT INTO raw (queue, status, revision, body) "
-            "SELECT 'q', -2, 1, %s FROM generate_series(1, %s)",
-            (encode(PAYLOAD).decode(), needed(seconds, batch)),
-        )
-
-        async def step() -> int:
-            taken = await execute(
-                "UPDATE raw SET status = 0, holder = 'bench', revision = raw.revision + 1 FROM "
-                "(SELECT id FROM raw WHERE queue = 'q' AND status = -2 ORDER BY id LIMIT %s "
-                "FOR UPDATE SKIP LOCKED) AS chosen WHERE raw.id = chosen.id "
-                "RETURNING raw.id, raw.revision, raw.body",
-                (batch,),
-            )
-            documents = [(key, revision, decode(body)) for key, revision, body in await taken.fetchall()]
-            assert len(documents) == batch, "the benchmark ran out of documents"
-            keys, revisions, bodies = zip(*documents, strict=True)
-            done = await execute(
-                "UPDATE raw SET status = 1, body = v.body, holder = NULL, revision = raw.revision + 1 "
-                "FROM unnest(%s::bigint[], %s::bigint[], %s::text[]) AS v(id, revision, body) "
-                "WHERE raw.id = v.id AND raw.revision = v.revision",
-                (list(keys), list(revisions), [encode(body).decode() for body in bodies]),
-            )
-            assert done.rowcount == batch
-            return batch
-
-        return await timed(seconds, step)
-
-    async def clear(self) -> None:
-        await self._connection.execute("TRUNCATE raw")
+        return key_of(self._made)
 
 
 CAP = Cap((eq("queue", "q"), eq("status", RUNNING)), 1000)
 
 
-async def compare(name: str, url: str, raw: Any, seconds: float, rounds: int) -> list[dict[str, Any]]:
-    """Every case, ours and raw in turns."""
+Fresh = Callable[[], Awaitable[tuple[str, Any]]]
+"""A new, empty database for ours, by its address, and one for the raw loop, with its client."""
+
+
+async def compare(name: str, fresh: Fresh, seconds: float, rounds: int) -> list[dict[str, Any]]:
+    """Every case, ours and raw in turns, each round on empty databases."""
+    cases: list[tuple[str, str, dict[str, Any]]] = [("CAS update", "cas", {})]
+    cases += [(f"claim + complete, batch {n}", "claim", {"batch": n}) for n in BATCHES]
+    cases.append(("claim + complete, batch 100, one cap", "claim", {"batch": 100, "caps": [CAP]}))
     rows = []
-    async with open_store(url, connections=1) as store:
-        ours = Ours(store)
-        cases: list[tuple[str, Loop, Loop]] = [("CAS update", ours.cas, raw.cas)]
-        cases += [
-            (f"claim + complete, batch {n}", partial(ours.claim, batch=n), partial(raw.claim, batch=n))
-            for n in BATCHES
-        ]
-        capped = partial(ours.claim, batch=100, caps=[CAP])
-        cases.append(("claim + complete, batch 100, one cap", capped, partial(raw.claim, batch=100)))
-        for case, our_loop, raw_loop in cases:
-            pairs = []
-            for _ in range(rounds):
-                mine = await our_loop(seconds)
-                await clear(store)
-                theirs = await raw_loop(seconds)
-                await raw.clear()
-                pairs.append((mine, theirs))
-            rows.append(summary(name, case, pairs))
-            print(f"  {name}: {case}: {rows[-1]['ratio']:.2f}", file=sys.stderr, flush=True)
+    for case, loop, options in cases:
+        pairs = [await one_round(fresh, loop, options, seconds) for _ in range(rounds)]
+        rows.append(summary(name, case, pairs))
+        print(f"  {name}: {case}: {rows[-1]['ratio']:.2f}", file=sys.stderr, flush=True)
     return rows
 
 
-async def clear(store: Store) -> None:
-    """Nothing of one round may weigh on the next."""
-    while documents := (await store.find(TASKS, limit=10_000, fields=["status"])).documents:
-        await store.write([Write(TASKS, found.key, None, found.revision) for found in documents])
+async def one_round(fresh: Fresh, loop: str, options: dict[str, Any], seconds: float) -> tuple[float, float]:
+    url, raw = await fresh()
+    async with open_store(url, connections=1) as store:
+        mine = await getattr(Ours(store), loop)(seconds, **options)
+    bare = {name: value for name, value in options.items() if name != "caps"}
+    theirs = await getattr(raw, loop)(seconds, **bare)
+    await raw.close()
+    return mine, theirs
 
 
 def summary(name: str, case: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
@@ -294,17 +130,29 @@ def summary(name: str, case: str, pairs: Sequence[tuple[float, float]]) -> dict[
     }
 
 
-@asynccontextmanager
-async def sqlite() -> AsyncIterator[tuple[str, Any]]:
+@contextmanager
+def sqlite() -> Iterator[Fresh]:
     with tempfile.TemporaryDirectory() as folder:
-        yield f"sqlite:///{folder}/ours.db", RawSqlite(Path(folder) / "raw.db")
+        names = count()
+
+        async def fresh() -> tuple[str, Any]:
+            number = next(names)
+            return f"sqlite:///{folder}/ours-{number}.db", RawSqlite(Path(folder) / f"raw-{number}.db")
+
+        yield fresh
 
 
-@asynccontextmanager
-async def postgres() -> AsyncIterator[tuple[str, Any]]:
+@contextmanager
+def postgres() -> Iterator[Fresh]:
     with PostgresServer() as server:
-        ours, raw = server.create_database("ours"), server.create_database("raw")
-        yield ours, await RawPostgres.connect(raw)
+        names = count()
+
+        async def fresh() -> tuple[str, Any]:
+            number = next(names)
+            ours, raw = (server.create_database(f"{kind}_{number}") for kind in ("ours", "raw"))
+            return ours, await RawPostgres.connect(raw)
+
+        yield fresh
 
 
 async def main() -> None:
@@ -317,8 +165,8 @@ async def main() -> None:
     rows: list[dict[str, Any]] = []
     for name, database in (("sqlite", sqlite), ("postgres", postgres)):
         if chosen.backend is None or name in chosen.backend:
-            async with database() as (url, raw):
-                rows += await compare(name, url, raw, chosen.seconds, chosen.rounds)
+            with database() as fresh:
+                rows += await compare(name, fresh, chosen.seconds, chosen.rounds)
     table = Table("backend", "case", "ours /s", "raw /s", "ratio", "each round")
     for row in rows:
         cells = [row["backend"], row["case"], f"{row['ours_per_s']:,}", f"{row['raw_per_s']:,}"]

@@ -7,8 +7,9 @@ term       drawn anew whenever somebody takes hold of the document; the base of 
 holder     who has hold of it, or None
 expire     when that hold ends, in the store's own milliseconds; 0 when let go
 
-Revisions and terms only grow, and none is ever used twice in a store: not for another document, not
-after a delete. So a revision or a term by itself says which life of a document is meant.
+Revisions and terms only grow, and a document never has one twice, not even after it was deleted and
+made anew. So they also tell one life of a document from the next. What is written or claimed in one act
+may share a number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ FACTS: Mapping[str, FieldType] = {
 """What a condition or a sort may name besides the declared fields."""
 
 
-class Collection(Struct, frozen=True):
+class Collection(Struct, frozen=True, cache_hash=True):
     """A named set of documents, and the fields that can be searched, sorted and set by `claim`.
 
     Fields and indexes may be added from one release to the next; a field that older releases already

@@ -174,7 +174,8 @@ class Store:
             return []
         for write in writes:
             check.check_write(write)
-            await self._prepare(write.collection)
+            if write.collection not in self._prepared:
+                await self._prepare(write.collection)
             if write.fence is not None:
                 await self._prepare(write.fence.collection)
         nonce = self._nonce()

@@ -12,7 +12,8 @@ from typing import Any
 from tidemill.store.check import decode_body, encode_body
 from tidemill.store.document import FACTS, Body, Collection, Condition, Document, Query, Scalar, Where
 
-_FACT_COUNT = len(FACTS)
+_BODY = len(FACTS)
+"""Where the body stands in a row of `selected`: after the facts, and before the declared fields."""
 
 
 @lru_cache(maxsize=256)
@@ -42,24 +43,23 @@ def selected(collection: Collection, fields: tuple[str, ...] | None = None, of: 
 
 def document_of(collection: Collection, row: Sequence[Any], fields: Iterable[str] | None = None) -> Document:
     """A row of `selected` as a document."""
-    key, revision, term, holder, expire, raw = row[: _FACT_COUNT + 1]
-    body: Body = {} if raw is None else decode_body(raw)
-    for (name, _), value in zip(collection.fields, row[_FACT_COUNT + 1 :], strict=True):
-        if value is not None:
-            body[name] = value
+    body: Body = {} if row[_BODY] is None else decode_body(row[_BODY])
+    at = _BODY
+    for name, _ in collection.fields:
+        at += 1
+        if row[at] is not None:
+            body[name] = row[at]
         elif name in body:
             # From before the field was declared; the column has been filled from it, and counts.
             del body[name]
     if fields is not None:
         body = {name: body[name] for name in fields if name in body}
-    return Document(key, body, revision, term, holder, expire)
+    return Document(row[0], body, row[1], row[2], row[3], row[4])
 
 
 def split_body(collection: Collection, body: Body) -> tuple[str, list[Scalar]]:
     """The JSON text of the undeclared fields, and the values of the declared ones."""
-    if not collection.fields:
-        return encode_body(body), []
-    rest = dict(body)
+    rest = body.copy()
     values = [rest.pop(name, None) for name, _ in collection.fields]
     return encode_body(rest), values
 

@@ -2,7 +2,9 @@
 
 - `backend`   the verbs, as transactions
 - `layout`    tables, columns and indexes, and how they grow
-- `thread`    the one connection and the thread that owns it; the translation of driver errors
+- `writes`    a batch of writes as few statements
+- `counter`   the numbers that revisions and terms are drawn from
+- `thread`    the one connection, where its work runs; the translation of driver errors
 - `hosttime`  a clock that all processes of this machine agree on
 - `pulse`     how processes tell each other that something changed; `inotify` for the kernel's part
 """

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
@@ -13,33 +13,32 @@ from tidemill.store.backends.sql import (
     Render,
     assignments,
     document_of,
-    field_columns,
     selected,
-    split_body,
     table,
 )
 from tidemill.store.backends.sqlite import layout
 from tidemill.store.backends.sqlite.hosttime import HostTime, anchor_time, known_time
 from tidemill.store.backends.sqlite.pulse import Pulse, cell_of, open_pulse
-from tidemill.store.backends.sqlite.thread import ConnectionThread, translated
+from tidemill.store.backends.sqlite.thread import ConnectionThread, translate
+from tidemill.store.backends.sqlite.writes import apply, take_apart
 from tidemill.store.document import (
     Capabilities,
     Claim,
     Collection,
     Document,
-    Done,
     Lease,
-    Lost,
     Outcome,
     Query,
-    Term,
     Where,
     Write,
 )
+from tidemill.store.order import in_order
 from tidemill.store.release import newer, refuse_if_older
 
 T = TypeVar("T")
+Draw: TypeAlias = Callable[[apsw.Connection, int], int]
 
+MANY_ROWS = 10_000
 BACKSTOP_S = 30.0
 ALONE_S = 1.0
 """How often to ask SQLite whether anything changed: beside the pulse, and without one."""
@@ -59,6 +58,7 @@ class SqliteBackend:
         self._path = Path(path)
         self._release = release
         self._thread = ConnectionThread(self._path, busy_s)
+        self._draw = self._thread.counter.draw
         self._time = HostTime(None)
         self._pulse: Pulse | None = None
         self._names: set[str] = set()
@@ -67,7 +67,7 @@ class SqliteBackend:
     async def open(self) -> None:
         await self._thread.open()
         try:
-            await self._thread.run(self._lay_foundation)
+            await self._read(self._lay_foundation)
         except BaseException:
             await self._thread.close()
             raise
@@ -84,7 +84,7 @@ class SqliteBackend:
     async def prepare(self, collection: Collection) -> None:
         self._names.add(collection.name)
         if await self._read(lambda connection: layout.missing(connection, collection)):
-            await self._write(lambda connection: _grow(connection, collection))
+            await self._write(lambda connection: _grow(connection, collection), rows=MANY_ROWS)
 
     async def get_many(self, collection: Collection, keys: Sequence[str]) -> list[Document]:
         def read(connection: apsw.Connection) -> list[Document]:
@@ -95,16 +95,12 @@ class SqliteBackend:
         return await self._read(read)
 
     async def write(self, writes: Sequence[Write], nonce: int) -> list[Outcome]:
-        parts = [_parts(write) for write in writes]
+        runs = take_apart(writes)
 
         def act(connection: apsw.Connection) -> list[Outcome]:
-            number, now = _draw(connection, len(writes)), self._time.now()
-            return [
-                _apply(connection, write, values, number + at, nonce, now)
-                for at, (write, values) in enumerate(zip(writes, parts, strict=True))
-            ]
+            return apply(connection, runs, self._draw(connection, len(runs)), nonce, self._time.now())
 
-        return await self._write(act)
+        return await self._write(act, rows=len(writes))
 
     async def nonces(self, collection: Collection, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
         def read(connection: apsw.Connection) -> dict[str, tuple[int, int]]:
@@ -121,28 +117,36 @@ class SqliteBackend:
             f"SELECT {selected(collection, query.fields)} FROM {table(collection)} "
             f"WHERE {conditions} AND {beyond} ORDER BY {_render.order(query.sort)} LIMIT ?"
         )
-        rows = await self._all(text, (*values, *more, query.limit))
+        rows = await self._all(text, (*values, *more, query.limit), rows=query.limit)
         return [document_of(collection, row, query.fields) for row in rows]
 
     async def count(self, collection: Collection, where: Where, limit: int) -> int:
-        return await self._read(lambda connection: _count(connection, collection, where, limit))
+        return await self._read(lambda connection: _count(connection, collection, where, limit), rows=limit)
 
     async def claim(self, collection: Collection, claim: Claim, nonce: int) -> list[Document]:
-        rows = await self._write(
-            lambda connection: _claim(connection, collection, claim, nonce, self._time.now())
-        )
-        return sorted((document_of(collection, row) for row in rows), key=lambda taken: taken.term)
+        def act(connection: apsw.Connection) -> list[Any]:
+            n = _room(connection, collection, claim)
+            if n < 1:
+                return []
+            return _take(
+                connection, collection, claim, n, (self._draw(connection, 1), nonce, self._time.now())
+            )
+
+        taken = await self._write(act, rows=claim.n)
+        return in_order((document_of(collection, row) for row in taken), claim.sort)
 
     async def claimed(self, collection: Collection, nonce: int) -> list[Document]:
         text = f"SELECT {selected(collection)} FROM {table(collection)} WHERE nonce = ? ORDER BY term"
-        return [document_of(collection, row) for row in await self._all(text, (nonce,))]
+        return [document_of(collection, row) for row in await self._all(text, (nonce,), rows=MANY_ROWS)]
 
     async def hold(
         self, collection: Collection, keys: Sequence[str], holder: str, ttl_ms: int
     ) -> list[Lease]:
         def act(connection: apsw.Connection) -> list[Lease]:
             now = self._time.now()
-            return [_hold(connection, collection, key, holder, now, now + ttl_ms) for key in keys]
+            return [
+                _hold(connection, collection, key, holder, (now, now + ttl_ms), self._draw) for key in keys
+            ]
 
         return await self._write(act)
 
@@ -211,36 +215,34 @@ class SqliteBackend:
         return await self._thread.run(lambda connection: connection.data_version())
 
     def _lay_foundation(self, connection: apsw.Connection) -> None:
-        with translated(self._path):
-            connection.execute(layout.SETTINGS)
-            if not layout.has_foundation(connection):
-                with self._thread.writing(connection):
-                    connection.execute(layout.FOUNDATION)
-            refuse_if_older(self._release, _oldest_writer(connection))
-            clock = known_time(connection)
-            if clock is None:
-                with self._thread.writing(connection):
-                    clock = anchor_time(connection)
-            self._time = clock
-            if self._pulse is None:
-                self._pulse = open_pulse(self._path.with_name(self._path.name + "-watch"))
+        connection.execute(layout.SETTINGS)
+        if not layout.has_foundation(connection):
+            self._thread.transaction(connection, lambda _: connection.execute(layout.FOUNDATION))
+        refuse_if_older(self._release, _oldest_writer(connection))
+        clock = known_time(connection)
+        self._time = clock if clock is not None else self._thread.transaction(connection, anchor_time)
+        if self._pulse is None:
+            self._pulse = open_pulse(self._path.with_name(self._path.name + "-watch"))
 
-    async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
-        def guarded(connection: apsw.Connection) -> T:
-            with translated(self._path):
+    async def _read(self, work: Callable[[apsw.Connection], T], *, rows: int = 1) -> T:
+        def translated(connection: apsw.Connection) -> T:
+            try:
                 return work(connection)
+            except apsw.Error as error:
+                raise translate(error, self._path) from error
 
-        return await self._thread.run(guarded)
+        return await self._thread.run(translated, rows=rows)
 
-    async def _all(self, text: str, values: Iterable[Any]) -> list[Any]:
-        return await self._read(lambda connection: connection.execute(text, tuple(values)).fetchall())
+    async def _all(self, text: str, values: Iterable[Any], *, rows: int) -> list[Any]:
+        def read(connection: apsw.Connection) -> list[Any]:
+            return connection.execute(text, tuple(values)).fetchall()
 
-    async def _write(self, work: Callable[[apsw.Connection], T]) -> T:
-        def transaction(connection: apsw.Connection) -> T:
-            with self._thread.writing(connection):
-                return work(connection)
+        return await self._read(read, rows=rows)
 
-        return await self._thread.run(transaction)
+    async def _write(self, work: Callable[[apsw.Connection], T], *, rows: int = 1) -> T:
+        return await self._thread.run(
+            lambda connection: self._thread.transaction(connection, work), rows=rows
+        )
 
 
 def _grow(connection: apsw.Connection, collection: Collection) -> None:
@@ -252,90 +254,47 @@ def _oldest_writer(connection: apsw.Connection) -> str:
     return str(connection.execute("SELECT value FROM tidemill_meta WHERE name = 'oldest_writer'").get)
 
 
-def _draw(connection: apsw.Connection, n: int) -> int:
-    """The first of `n` numbers that were never drawn before."""
-    drawn = connection.execute("UPDATE tidemill_counter SET drawn = drawn + ? RETURNING drawn", (n,)).get
-    return int(drawn) - n + 1
-
-
-def _parts(write: Write) -> list[Any]:
-    """The body's text and the declared values, encoded before the transaction begins."""
-    if write.body is None:
-        return []
-    text, values = split_body(write.collection, write.body)
-    return [text, *values]
-
-
-def _apply(
-    connection: apsw.Connection, write: Write, values: list[Any], number: int, nonce: int, now: int
-) -> Outcome:
-    if write.fence is not None and not _stands(connection, write, now):
-        return Lost()
-    name = table(write.collection)
-    columns = ("body", *field_columns(write.collection))
-    if write.expect is None:
-        text = (
-            f"INSERT INTO {name} (key, revision, term, expire, nonce, {', '.join(columns)}) "
-            f"VALUES (?, ?, 0, 0, ?{', ?' * len(columns)}) ON CONFLICT DO NOTHING"
-        )
-        connection.execute(text, (write.key, number, nonce, *values))
-        return Done(number) if connection.changes() else Lost()
-    guard, expected = (
-        ("term", write.expect.number) if isinstance(write.expect, Term) else ("revision", write.expect)
-    )
-    if write.body is None:
-        connection.execute(f"DELETE FROM {name} WHERE key = ? AND {guard} = ?", (write.key, expected))
-        return Done(0) if connection.changes() else Lost()
-    text = (
-        f"UPDATE {name} SET revision = ?, nonce = ?, {', '.join(f'{column} = ?' for column in columns)}"
-        f"{', expire = 0' if write.release else ''} WHERE key = ? AND {guard} = ?"
-    )
-    connection.execute(text, (number, nonce, *values, write.key, expected))
-    return Done(number) if connection.changes() else Lost()
-
-
-def _stands(connection: apsw.Connection, write: Write, now: int) -> bool:
-    assert write.fence is not None
-    text = f"SELECT 1 FROM {table(write.fence.collection)} WHERE key = ? AND term = ? AND expire > ?"
-    return connection.execute(text, (write.fence.key, write.fence.term, now)).fetchone() is not None
-
-
 def _count(connection: apsw.Connection, collection: Collection, where: Where, limit: int) -> int:
     conditions, values = _render.where(where)
     text = f"SELECT count(*) FROM (SELECT 1 FROM {table(collection)} WHERE {conditions} LIMIT ?)"
     return int(connection.execute(text, (*values, limit)).get)
 
 
-def _claim(
-    connection: apsw.Connection, collection: Collection, claim: Claim, nonce: int, now: int
+def _room(connection: apsw.Connection, collection: Collection, claim: Claim) -> int:
+    """How many may be taken within every cap."""
+    taken = [_count(connection, collection, cap.where, cap.limit) for cap in claim.caps]
+    return min([claim.n, *(cap.limit - count for cap, count in zip(claim.caps, taken, strict=True))])
+
+
+def _take(
+    connection: apsw.Connection, collection: Collection, claim: Claim, n: int, marks: tuple[int, int, int]
 ) -> list[Any]:
-    n = min(
-        [claim.n, *(cap.limit - _count(connection, collection, cap.where, cap.limit) for cap in claim.caps)]
-    )
-    if n < 1:
-        return []
+    number, nonce, now = marks
     name = table(collection)
     conditions, values = _render.where(claim.where)
-    order = _render.order(claim.sort)
     extra, set_values = assignments(claim.set, "?")
     text = (
-        f"UPDATE {name} SET revision = ? + chosen.at, term = ? + chosen.at, holder = ?, expire = ?, nonce = ?"
-        f"{extra} FROM (SELECT rowid AS id, row_number() OVER (ORDER BY {order}) - 1 AS at FROM {name} "
-        f"WHERE {conditions} AND expire <= ? ORDER BY {order} LIMIT ?) AS chosen "
-        f"WHERE {name}.rowid = chosen.id RETURNING {selected(collection)}"
+        f"UPDATE {name} SET revision = ?, term = ?, holder = ?, expire = ?, nonce = ?{extra} "
+        f"WHERE rowid IN (SELECT rowid FROM {name} WHERE {conditions} AND expire <= ? "
+        f"ORDER BY {_render.order(claim.sort)} LIMIT ?) RETURNING {selected(collection)}"
     )
-    number = _draw(connection, n)
     taken = (number, number, claim.holder, now + claim.ttl_ms, nonce, *set_values, *values, now, n)
     return connection.execute(text, taken).fetchall()
 
 
 def _hold(
-    connection: apsw.Connection, collection: Collection, key: str, holder: str, now: int, until: int
+    connection: apsw.Connection,
+    collection: Collection,
+    key: str,
+    holder: str,
+    times: tuple[int, int],
+    draw: Draw,
 ) -> Lease:
+    now, until = times
     lease = _lease(connection, collection, key, now)
     name = table(collection)
     if lease is None:
-        number = _draw(connection, 1)
+        number = draw(connection, 1)
         columns = "key, revision, term, holder, expire, nonce, body"
         connection.execute(
             f"INSERT INTO {name} ({columns}) VALUES (?, ?, ?, ?, ?, 0, '{{}}')",
@@ -344,7 +303,7 @@ def _hold(
         return Lease(key, holder, number, until, now)
     if lease.expire > now and lease.holder != holder:
         return lease
-    term = lease.term if lease.expire > now else _draw(connection, 1)
+    term = lease.term if lease.expire > now else draw(connection, 1)
     expire = max(lease.expire, until) if lease.expire > now else until
     connection.execute(
         f"UPDATE {name} SET holder = ?, term = ?, expire = ? WHERE key = ?", (holder, term, expire, key)

@@ -1,16 +1,22 @@
-"""The one connection of a backend, the thread that owns it, and its manners towards other writers."""
+"""The one connection of a backend: where its work runs, and its manners towards other writers.
+
+Most work takes a fraction of a millisecond, less than it takes to wake a thread and be woken by it. So
+it runs at once, in the caller's own thread, as long as nothing has to be waited for. When another process
+has the lock, when it is our turn to give way, or when the disk has just been slow, the work goes to a
+thread, and the event loop is free meanwhile.
+"""
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import apsw
 
+from tidemill.store.backends.sqlite.counter import Counter
 from tidemill.store.errors import BadRequest, ReadOnly, StoreError, Unavailable
 
 T = TypeVar("T")
@@ -19,12 +25,17 @@ T = TypeVar("T")
 # for seconds. Ours asks every millisecond, and a writer that has had the lock for TURN_S pauses for
 # PAUSE_S, in which any number of waiting renewals get their turn.
 _ASK_S = 0.001
-_TURN_S = 0.050
-_PAUSE_S = 0.003
+_TURN_S = 0.100
+_PAUSE_S = 0.002
+
+# What took longer than SLOW_S has held up the event loop; for WARY_S after it, work goes to the thread.
+_SLOW_S = 0.010
+_WARY_S = 2.0
+_MANY = 200
 
 
 class ConnectionThread:
-    """Runs functions on a connection, one after another, away from the event loop.
+    """Runs functions on a connection, one after another.
 
     A caller that gives up does not stop what it asked for: the function still runs to its end, before
     any later one. So what is asked next sees what became of it.
@@ -34,8 +45,13 @@ class ConnectionThread:
         self._path = path
         self._busy_s = busy_s
         self._jobs: SimpleQueue[Callable[[apsw.Connection], None] | None] = SimpleQueue()
+        self._queued = 0
+        self._counting = threading.Lock()
         self._connection: apsw.Connection | None = None
         self._thread: threading.Thread | None = None
+        self.counter = Counter()
+        self._patient = True
+        self._wary_until = 0.0
         self._held_s = 0.0
         self._last_end = 0.0
 
@@ -43,7 +59,7 @@ class ConnectionThread:
         if self._thread is None:
             self._thread = threading.Thread(target=self._main, name="tidemill-sqlite", daemon=True)
             self._thread.start()
-        await self.run(lambda _: None)
+        await self._in_thread(lambda _: None)
 
     async def close(self) -> None:
         thread, self._thread = self._thread, None
@@ -51,10 +67,71 @@ class ConnectionThread:
             self._jobs.put(None)
             await asyncio.to_thread(thread.join)
 
-    async def run(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Run `work` in the thread; raise its error, translated."""
+    async def run(self, work: Callable[[apsw.Connection], T], *, rows: int = 1) -> T:
+        """Run `work`, which touches about so many rows, here or in the thread; raise what it raises."""
         if self._thread is None:
             raise Unavailable(f"{self._path} is closed")
+        if rows > _MANY or self._connection is None or self._queued or self._must_wait():
+            return await self._in_thread(work)
+        began = time.monotonic()
+        self._patient = False
+        try:
+            return work(self._connection)
+        except Busy:
+            pass
+        finally:
+            self._patient = True
+            if time.monotonic() - began > _SLOW_S:
+                self._wary_until = time.monotonic() + _WARY_S
+        # Nothing has happened yet: it was the transaction's begin that found the lock taken.
+        return await self._in_thread(work)
+
+    def transaction(self, connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
+        """Run `work` as a write transaction: all of it, or none."""
+        try:
+            self._give_way()
+            self._begin(connection)
+            begun = time.monotonic()
+            try:
+                result = work(connection)
+                self._commit(connection)
+            except BaseException:
+                self.counter.rolled_back()
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            self.counter.committed(connection)
+        except apsw.Error as error:
+            raise translate(error, self._path) from error
+        self._last_end = time.monotonic()
+        self._held_s += self._last_end - begun
+        return result
+
+    def _begin(self, connection: apsw.Connection) -> None:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            if self._patient:
+                raise
+            raise Busy from None
+
+    def _commit(self, connection: apsw.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except apsw.IOError as error:
+            raise Unavailable(f"{self._path}: {error} while committing", maybe_applied=True) from error
+
+    def _must_wait(self) -> bool:
+        return self._held_s > _TURN_S or time.monotonic() < self._wary_until
+
+    def _give_way(self) -> None:
+        if time.monotonic() - self._last_end > _PAUSE_S:
+            self._held_s = 0.0
+        elif self._held_s > _TURN_S:
+            time.sleep(_PAUSE_S)
+            self._held_s = 0.0
+
+    async def _in_thread(self, work: Callable[[apsw.Connection], T]) -> T:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -66,42 +143,17 @@ class ConnectionThread:
             else:
                 _deliver(loop, answer, result)
 
+        # Counted up by the loop's thread and down by the other one, so never zero while a job is pending.
+        with self._counting:
+            self._queued += 1
         self._jobs.put(job)
         return await answer
-
-    @contextmanager
-    def writing(self, connection: apsw.Connection) -> Iterator[None]:
-        """A write transaction: all of the block, or none of it. Called in the thread only."""
-        with translated(self._path):
-            self._give_way()
-            connection.execute("BEGIN IMMEDIATE")
-            begun = time.monotonic()
-            try:
-                yield
-            except BaseException:
-                _roll_back(connection)
-                raise
-            try:
-                connection.execute("COMMIT")
-            except apsw.IOError as error:
-                _roll_back(connection)
-                raise Unavailable(f"{self._path}: {error} while committing", maybe_applied=True) from error
-            except apsw.Error:
-                _roll_back(connection)
-                raise
-            self._last_end = time.monotonic()
-            self._held_s += self._last_end - begun
-
-    def _give_way(self) -> None:
-        if time.monotonic() - self._last_end > _PAUSE_S:
-            self._held_s = 0.0
-        elif self._held_s > _TURN_S:
-            time.sleep(_PAUSE_S)
-            self._held_s = 0.0
 
     def _main(self) -> None:
         while (job := self._jobs.get()) is not None:
             job(self._connected())
+            with self._counting:
+                self._queued -= 1
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -110,12 +162,11 @@ class ConnectionThread:
         """The connection, or a stand-in that raises what kept it from being made."""
         if self._connection is None:
             try:
-                with translated(self._path):
-                    self._path.parent.mkdir(parents=True, exist_ok=True)
-                    connection = apsw.Connection(str(self._path))
-                    connection.set_busy_handler(self._ask_again())
-                    self._connection = connection
-            except (StoreError, OSError) as error:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                connection = apsw.Connection(str(self._path))
+                connection.set_busy_handler(self._ask_again())
+                self._connection = connection
+            except (apsw.Error, OSError) as error:
                 return _Broken(Unavailable(f"cannot open {self._path}: {error}"))
         return self._connection
 
@@ -124,12 +175,18 @@ class ConnectionThread:
 
         def ask_again(asked: int) -> bool:
             nonlocal began
+            if not self._patient:
+                return False
             if asked == 0:
                 began = time.monotonic()
             time.sleep(_ASK_S)
             return time.monotonic() - began < self._busy_s
 
         return ask_again
+
+
+class Busy(Exception):
+    """Another process has the lock, and this is not the place to wait for it."""
 
 
 class _Broken:
@@ -142,30 +199,21 @@ class _Broken:
         raise self._error
 
 
-@contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Driver errors, said in the store's words. The only place that knows them."""
-    try:
-        yield
-    except apsw.FullError as error:
-        raise ReadOnly(f"{path}: the disk is full") from error
-    except (apsw.ReadOnlyError, apsw.PermissionsError) as error:
-        raise ReadOnly(f"{path} cannot be written: {error}") from error
-    except (apsw.BusyError, apsw.LockedError) as error:
-        raise Unavailable(f"{path} is locked by another process: {error}") from error
-    except (apsw.CantOpenError, apsw.IOError) as error:
-        raise Unavailable(f"{path}: {error}") from error
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise BadRequest(f"{path} is not a sound SQLite database: {error}") from error
-    except apsw.TooBigError as error:
-        raise BadRequest(f"{path}: {error}") from error
-    except apsw.Error as error:
-        raise Unavailable(f"{path}: {type(error).__name__}: {error}") from error
-
-
-def _roll_back(connection: apsw.Connection) -> None:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
+def translate(error: apsw.Error, path: Path) -> StoreError:
+    """A driver's error, said in the store's words. The only place that knows them."""
+    match error:
+        case apsw.FullError():
+            return ReadOnly(f"{path}: the disk is full")
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
+            return ReadOnly(f"{path} cannot be written: {error}")
+        case apsw.BusyError() | apsw.LockedError():
+            return Unavailable(f"{path} is locked by another process: {error}")
+        case apsw.NotADBError() | apsw.CorruptError():
+            return BadRequest(f"{path} is not a sound SQLite database: {error}")
+        case apsw.TooBigError():
+            return BadRequest(f"{path}: {error}")
+        case _:
+            return Unavailable(f"{path}: {type(error).__name__}: {error}")
 
 
 def _deliver(

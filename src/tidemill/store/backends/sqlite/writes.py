@@ -1,0 +1,129 @@
+"""A batch of writes as few statements: those of one kind that follow each other run as one."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import apsw
+
+from tidemill.store.backends.sql import field_columns, split_body, table
+from tidemill.store.document import Collection, Done, Fence, Lost, Outcome, Term, Write
+
+Shape: TypeAlias = Literal["create", "replace", "delete"]
+Guard: TypeAlias = Literal["term", "revision"]
+
+
+class Run(NamedTuple):
+    """Writes that one statement can do: of one kind, and with no key twice.
+
+    They are taken apart before the transaction begins, since encoding takes time, and may fail.
+    """
+
+    collection: Collection
+    shape: Shape
+    guard: Guard
+    release: bool
+    fence: Fence | None
+    keys: dict[str, None]
+    rows: list[tuple[Any, ...]]
+
+
+def take_apart(writes: Sequence[Write]) -> list[Run]:
+    """The runs of a batch, in order."""
+    runs = [_run_of(writes[0])]
+    first = writes[0]
+    for write in writes:
+        key = write.key
+        if key in runs[-1].keys or not _alike(first, write):
+            runs.append(_run_of(write))
+            first = write
+        run = runs[-1]
+        run.keys[key] = None
+        run.rows.append(_row(write))
+    return runs
+
+
+def _row(write: Write) -> tuple[Any, ...]:
+    """What the statement binds, but for revision and nonce."""
+    expect, body = write.expect, write.body
+    expected = expect.number if isinstance(expect, Term) else expect
+    if body is None:
+        return write.key, expected
+    text, values = split_body(write.collection, body)
+    return (write.key, text, *values) if expected is None else (text, *values, write.key, expected)
+
+
+def apply(
+    connection: apsw.Connection, runs: Sequence[Run], number: int, nonce: int, now: int
+) -> list[Outcome]:
+    """Do the runs in order, inside a transaction; `number` is the first of one for each that were drawn."""
+    outcomes: list[Outcome] = []
+    for at, run in enumerate(runs):
+        if run.fence is not None and not _stands(connection, run.fence, now):
+            outcomes += [Lost()] * len(run.rows)
+        elif run.shape == "delete":
+            outcomes += _delete(connection, run)
+        else:
+            outcomes += _put(connection, run, number + at, nonce)
+    return outcomes
+
+
+def _alike(one: Write, other: Write) -> bool:
+    return one is other or (
+        one.collection is other.collection
+        and type(one.expect) is type(other.expect)
+        and (one.body is None) == (other.body is None)
+        and one.fence is other.fence
+        and one.release == other.release
+    )
+
+
+def _run_of(write: Write) -> Run:
+    shape: Shape = "create" if write.expect is None else "delete" if write.body is None else "replace"
+    guard: Guard = "term" if isinstance(write.expect, Term) else "revision"
+    return Run(write.collection, shape, guard, write.release, write.fence, {}, [])
+
+
+def _put(connection: apsw.Connection, run: Run, number: int, nonce: int) -> list[Outcome]:
+    before = connection.total_changes()
+    text = _statement(run.collection, run.shape, run.guard, run.release)
+    connection.executemany(text, [(number, nonce, *row) for row in run.rows])
+    done = Done(number)
+    if connection.total_changes() - before == len(run.rows):
+        return [done] * len(run.rows)
+    # Some lost; which ones, the nonce tells.
+    marked = f"SELECT 1 FROM {table(run.collection)} WHERE key = ? AND nonce = ? AND revision = ?"
+    return [
+        done if connection.execute(marked, (key, nonce, number)).fetchone() is not None else Lost()
+        for key in run.keys
+    ]
+
+
+def _delete(connection: apsw.Connection, run: Run) -> list[Outcome]:
+    text = _statement(run.collection, run.shape, run.guard, run.release)
+    gone = {key for (key,) in connection.executemany(text, run.rows)}
+    return [Done(0) if key in gone else Lost() for key in run.keys]
+
+
+@lru_cache(maxsize=512)
+def _statement(collection: Collection, shape: Shape, guard: Guard, release: bool) -> str:
+    name, columns = table(collection), ("body", *field_columns(collection))
+    match shape:
+        case "create":
+            return (
+                f"INSERT INTO {name} (revision, nonce, key, term, expire, {', '.join(columns)}) "
+                f"VALUES (?, ?, ?, 0, 0{', ?' * len(columns)}) ON CONFLICT DO NOTHING"
+            )
+        case "replace":
+            sets = ", ".join(f"{column} = ?" for column in columns)
+            letting_go = ", expire = 0" if release else ""
+            return (
+                f"UPDATE {name} SET revision = ?, nonce = ?, {sets}{letting_go} WHERE key = ? AND {guard} = ?"
+            )
+        case "delete":
+            return f"DELETE FROM {name} WHERE key = ? AND {guard} = ? RETURNING key"
+
+
+def _stands(connection: apsw.Connection, fence: Fence, now: int) -> bool:
+    text = f"SELECT 1 FROM {table(fence.collection)} WHERE key = ? AND term = ? AND expire > ?"
+    return connection.execute(text, (fence.key, fence.term, now)).fetchone() is not None
