@@ -186,8 +186,10 @@ class Store:
                 raise
             outcomes = await self._call(lambda: settle(self._backend, writes, nonce), settles=True)
             self._settled += sum(not isinstance(outcome, Unknown) for outcome in outcomes)
-        self._count(outcomes)
-        self._changed(write.collection.name for write in writes)
+        if set(map(type, outcomes)) != {Done}:
+            self._conflicts += sum(isinstance(outcome, Lost) for outcome in outcomes)
+            self._unknown += sum(isinstance(outcome, Unknown) for outcome in outcomes)
+        self._changed(dict.fromkeys([write.collection.name for write in writes]))
         return outcomes
 
     async def claim(self, collection: Collection, claim: Claim) -> list[Document]:
@@ -326,12 +328,8 @@ class Store:
                 raise OutcomeUnknown("the store went away before a write's fate was known") from error
             raise
 
-    def _count(self, outcomes: Sequence[Outcome]) -> None:
-        self._conflicts += sum(isinstance(outcome, Lost) for outcome in outcomes)
-        self._unknown += sum(isinstance(outcome, Unknown) for outcome in outcomes)
-
     def _changed(self, names: Iterable[str]) -> None:
-        changed = tuple(dict.fromkeys(names))
+        changed = tuple(names)
         for name in changed:
             self._watchers.notify(name)
         self._backend.announce(changed)

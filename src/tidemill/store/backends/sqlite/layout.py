@@ -15,6 +15,7 @@ SETTINGS = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA journal_size_limit = 67108864;
+PRAGMA cache_size = -32768;
 PRAGMA foreign_keys = OFF;
 """
 

@@ -30,27 +30,25 @@ class Run(NamedTuple):
 
 def take_apart(writes: Sequence[Write]) -> list[Run]:
     """The runs of a batch, in order."""
-    runs = [_run_of(writes[0])]
     first = writes[0]
+    run = _run_of(first)
+    runs = [run]
     for write in writes:
-        key = write.key
-        if key in runs[-1].keys or not _alike(first, write):
-            runs.append(_run_of(write))
-            first = write
-        run = runs[-1]
-        run.keys[key] = None
+        if write.key in run.keys or not _alike(first, write):
+            first, run = write, _run_of(write)
+            runs.append(run)
+        run.keys[write.key] = None
         run.rows.append(_row(write))
     return runs
 
 
 def _row(write: Write) -> tuple[Any, ...]:
     """What the statement binds, but for revision and nonce."""
-    expect, body = write.expect, write.body
-    expected = expect.number if isinstance(expect, Term) else expect
-    if body is None:
-        return write.key, expected
-    text, values = split_body(write.collection, body)
-    return (write.key, text, *values) if expected is None else (text, *values, write.key, expected)
+    expect = write.expect.number if isinstance(write.expect, Term) else write.expect
+    if write.body is None:
+        return write.key, expect
+    text, values = split_body(write.collection, write.body)
+    return (write.key, text, *values) if expect is None else (text, *values, write.key, expect)
 
 
 def apply(
@@ -69,7 +67,7 @@ def apply(
 
 
 def _alike(one: Write, other: Write) -> bool:
-    return one is other or (
+    return (
         one.collection is other.collection
         and type(one.expect) is type(other.expect)
         and (one.body is None) == (other.body is None)
