@@ -42,7 +42,9 @@ _REQUIRED: dict[str, Any] = {"client_encoding": "utf8", "target_session_attrs": 
 # Sent and not passed as `options`, which connection poolers refuse. A commit must be on disk when it is
 # answered; a server that waits for its standbys as well is left to do so. The only joins are of a few
 # keys with their documents: each is looked up in its turn, so that a wrong guess at how few they are
-# does not read the whole table, and so that rows are locked in the order of the keys.
+# does not read the whole table, and so that rows are locked in the order of the keys. Likewise a claim
+# walks an index in order and stops when it has enough: on a table without statistics the planner would
+# guess that few documents wait, gather them all and sort them.
 _SETTINGS = """
 SET statement_timeout = '8s';
 SET lock_timeout = '5s';
@@ -52,6 +54,8 @@ SET client_min_messages = 'error';
 SET jit = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
+SET enable_bitmapscan = off;
+SET enable_sort = off;
 SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') <> 'remote_apply';
 """
