@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import LiteralString
 
 import psycopg
+import pytest
 
 from tidemill.store import (
     Cap,
