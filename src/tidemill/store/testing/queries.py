@@ -247,6 +247,18 @@ class ReleaseCases:
         assert found.body["kind"] == "y"
         assert found.body.get("size", 7) == 7
 
+    async def test_clients_may_come_and_go_at_once(self, harness: Harness) -> None:
+        async def visit(visitor: int) -> None:
+            for at in range(8):
+                store = await harness.connect()
+                await store.create(TASKS, f"{visitor}-{at}", {})
+                await store.close()
+
+        await asyncio.gather(*map(visit, range(5)))
+        store = await harness.connect()
+
+        assert await store.count(TASKS) == 40
+
     async def test_clients_may_meet_a_new_collection_at_once(self, harness: Harness) -> None:
         stores = [await harness.connect() for _ in range(6)]
         await asyncio.gather(*(store.create(TASKS, f"t{at}", {}) for at, store in enumerate(stores)))

@@ -19,7 +19,7 @@ from tidemill.store.backends.sql import (
 from tidemill.store.backends.sqlite import layout
 from tidemill.store.backends.sqlite.hosttime import HostTime, anchor_time, known_time
 from tidemill.store.backends.sqlite.pulse import Pulse, cell_of, open_pulse
-from tidemill.store.backends.sqlite.thread import ConnectionThread, translate
+from tidemill.store.backends.sqlite.thread import ConnectionThread
 from tidemill.store.backends.sqlite.writes import apply, take_apart
 from tidemill.store.document import (
     Capabilities,
@@ -67,7 +67,9 @@ class SqliteBackend:
     async def open(self) -> None:
         await self._thread.open()
         try:
-            await self._read(self._lay_foundation)
+            await self._thread.run(
+                lambda connection: self._thread.opening(connection, self._lay_foundation), rows=MANY_ROWS
+            )
         except BaseException:
             await self._thread.close()
             raise
@@ -225,13 +227,7 @@ class SqliteBackend:
             self._pulse = open_pulse(self._path.with_name(self._path.name + "-watch"))
 
     async def _read(self, work: Callable[[apsw.Connection], T], *, rows: int = 1) -> T:
-        def translated(connection: apsw.Connection) -> T:
-            try:
-                return work(connection)
-            except apsw.Error as error:
-                raise translate(error, self._path) from error
-
-        return await self._thread.run(translated, rows=rows)
+        return await self._thread.run(lambda connection: self._thread.reading(connection, work), rows=rows)
 
     async def _all(self, text: str, values: Iterable[Any], *, rows: int) -> list[Any]:
         def read(connection: apsw.Connection) -> list[Any]:

@@ -7,7 +7,7 @@ somebody has, they may have drawn higher numbers, so the rest of the block is gi
 
 import apsw
 
-BLOCK = 1000
+BLOCK = 100
 
 
 class Counter:

@@ -83,8 +83,32 @@ class ConnectionThread:
             self._patient = True
             if time.monotonic() - began > _SLOW_S:
                 self._wary_until = time.monotonic() + _WARY_S
-        # Nothing has happened yet: it was the transaction's begin that found the lock taken.
+        # Nothing has happened yet: it was a read, or the begin of a transaction, that found the lock taken.
         return await self._in_thread(work)
+
+    def reading(self, connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
+        """Run `work`, which writes nothing. Rarely a read has to wait too: for a file that is being
+        recovered, or that its last user is just closing."""
+        try:
+            return work(connection)
+        except apsw.BusyError as error:
+            raise Busy if not self._patient else translate(error, self._path) from error
+        except apsw.Error as error:
+            raise translate(error, self._path) from error
+
+    def opening(self, connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
+        """Run `work` again and again while the file is locked: SQLite does not always ask the busy handler
+        while it changes the journal's mode. In the thread only, and `work` must bear to be repeated."""
+        deadline = time.monotonic() + self._busy_s
+        while True:
+            try:
+                return work(connection)
+            except apsw.BusyError as error:
+                if time.monotonic() > deadline:
+                    raise translate(error, self._path) from error
+                time.sleep(_ASK_S)
+            except apsw.Error as error:
+                raise translate(error, self._path) from error
 
     def transaction(self, connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
         """Run `work` as a write transaction: all of it, or none."""

@@ -133,6 +133,28 @@ asyncio.run(main())
         assert await store.count(NOTES) in (acknowledged, acknowledged + 1)
 
 
+async def test_processes_may_come_and_go_at_once(tmp_path: Path) -> None:
+    """Whoever closes the file last takes its journal away, just as others open it."""
+    code = """
+import asyncio, sys
+from tidemill.store import Collection, open_store
+async def main():
+    for n in range(15):
+        async with open_store("sqlite:///" + sys.argv[1]) as store:
+            await store.create(Collection("notes"), f"{sys.argv[2]}-{n}", {})
+asyncio.run(main())
+"""
+    path = tmp_path / "store.db"
+    visitors = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(path), str(at))
+        for at in range(4)
+    ]
+    codes = [await visitor.wait() for visitor in visitors]
+    async with open_store(f"sqlite:///{path}") as store:
+        assert codes == [0, 0, 0, 0]
+        assert await store.count(NOTES) == 60
+
+
 async def test_a_renewal_gets_its_turn_beside_a_writer_that_never_pauses(tmp_path: Path) -> None:
     """The busy writer is another process in a tight loop; every renewal must come through meanwhile."""
     code = """
