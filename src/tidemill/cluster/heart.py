@@ -85,7 +85,7 @@ class Heart(Service):
             self._missed += 1
             log.warning("heart.beat_missed", error=str(error) or "no answer in time")
             self._become(*lapse(self.standing, self._clock()))
-            return self.timing.retry_s
+            return min([self.timing.retry_s, *self._trusted_for(self._clock())])
         answered = self._clock()
         self._beats += 1
         self._last_sent = sent
@@ -135,8 +135,12 @@ class Heart(Service):
 
     def _patience(self, now: float) -> float:
         """How long to wait for an answer: past the trusted deadline it would be of no use."""
-        held = [grant for grant in (self.standing.leadership, self.standing.node) if grant is not None]
-        return min([self.timing.trust_s, *(max(grant.trusted_until - now, 0.0) for grant in held)])
+        return min([self.timing.trust_s, *self._trusted_for(now)])
+
+    def _trusted_for(self, now: float) -> list[float]:
+        """How much longer each lease that is held can be trusted."""
+        held = (self.standing.leadership, self.standing.node)
+        return [max(grant.trusted_until - now, 0.0) for grant in held if grant is not None]
 
     def _note_lateness(self, now: float) -> None:
         if self._last_sent is not None and now - self._last_sent > 2 * self.timing.beat_s:

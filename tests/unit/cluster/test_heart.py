@@ -85,6 +85,17 @@ async def test_a_leader_that_cannot_renew_stops_at_its_deadline() -> None:
         assert heart.statistics().missed == 2
 
 
+async def test_a_leader_that_cannot_renew_looks_again_just_at_its_deadline() -> None:
+    clock = Clock()
+    async with open_store("memory:") as store:
+        heart = Heart(store, "me", "node:me", clock=clock)
+        await heart.tick()
+        await store.close()
+        clock.now += heart.timing.trust_s - 0.01
+
+        assert round(await heart.tick(), 6) == 0.01
+
+
 async def test_an_answer_is_not_awaited_past_the_deadline() -> None:
     faulty = FaultyBackend(MemoryBackend(MemoryServer(), "0.1.0"))
     async with Store(faulty) as store:
