@@ -2,7 +2,7 @@
 
 - `harness`   what a backend brings: clients of one empty database, and ways to hurt it
 - `suite`     StoreSuite: the cases; subclass it, and give it a `harness` fixture
-- `leases`, `claims`, `queries`   its parts
+- `writes`, `leases`, `claims`, `queries`, `histories`   its parts
 - `faults`    a backend that loses requests and answers on command
 - `blobs`     BlobSuite: the same for blobs
 """
