@@ -6,6 +6,8 @@ runs to its end without an await, so acts are atomic on one event loop.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -31,7 +33,6 @@ from tidemill.store.document import (
     Where,
     Write,
 )
-from tidemill.store.order import in_order, orderable
 from tidemill.store.release import FIRST_RELEASE, newer, refuse_if_older
 
 
@@ -105,7 +106,7 @@ class MemoryBackend:
         }
 
     async def find(self, collection: Collection, query: Query) -> list[Document]:
-        ordered = in_order(self._matching(collection, query.where), query.sort)
+        ordered = _sorted(self._matching(collection, query.where), query.sort)
         if query.after is not None:
             rank = _rank(query.sort)
             last = rank(query.after)
@@ -120,7 +121,7 @@ class MemoryBackend:
         room = [cap.limit - len(self._matching(collection, cap.where)) for cap in claim.caps]
         n = max(0, min([claim.n, *room]))
         free = (found for found in self._matching(collection, claim.where) if found.expire <= now)
-        taken = in_order(free, claim.sort)[:n]
+        taken = _sorted(free, claim.sort)[:n]
         return [self._take(collection, document, claim, nonce) for document in taken]
 
     async def claimed(self, collection: Collection, nonce: int) -> list[Document]:
@@ -265,6 +266,24 @@ def _values(document: Document, sort: Sequence[str]) -> tuple[Scalar, ...]:
     return (*(value_of(document, entry.removeprefix("-")) for entry in sort), document.key)
 
 
+def _sorted(documents: Iterable[Document], sort: Sequence[str]) -> list[Document]:
+    """By the fields of `sort`, then by key."""
+    ordered = sorted(documents, key=attrgetter("key"))
+    for entry in reversed(sort):
+        field = entry.removeprefix("-")
+        ordered.sort(key=partial(_by, field), reverse=entry != field)
+    return ordered
+
+
+def _by(field: str, document: Document) -> tuple[bool, Any]:
+    return _orderable(value_of(document, field))
+
+
+def _orderable(value: Any) -> tuple[bool, Any]:
+    """Missing values before all others."""
+    return (value is not None, value if value is not None else 0)
+
+
 class _Descending:
     """A value that sorts the other way round."""
 
@@ -285,7 +304,7 @@ def _rank(sort: Sequence[str]) -> Callable[[Sequence[Scalar]], tuple[Any, ...]]:
     def rank(values: Sequence[Scalar]) -> tuple[Any, ...]:
         parts: list[Any] = []
         for entry, value in zip((*sort, "key"), values, strict=True):
-            part = orderable(value)
+            part = _orderable(value)
             parts.append(_Descending(part) if entry.startswith("-") else part)
         return tuple(parts)
 

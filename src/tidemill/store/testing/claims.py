@@ -60,6 +60,19 @@ class ClaimCases:
         assert [document.key for document in taken] == ["d", "a", "b", "c"]
         assert [document.term for document in taken] == sorted(document.term for document in taken)
 
+    async def test_the_order_of_a_claim_is_that_before_it_sets_anything(self, store: Store) -> None:
+        await store.write(
+            [
+                Write(TASKS, key, {"queue": queue, "status": QUEUED}, None)
+                for key, queue in [("a", "z"), ("b", "y"), ("c", "x")]
+            ]
+        )
+        taken = await store.claim(
+            TASKS, Claim((eq("status", QUEUED),), "me", LONG_MS, n=3, sort=("queue",), set=(("queue", "q"),))
+        )
+
+        assert [document.key for document in taken] == ["c", "b", "a"]
+
     async def test_a_claim_takes_no_more_than_there_are(self, store: Store) -> None:
         await enqueue(store, 3)
 

@@ -32,7 +32,6 @@ from tidemill.store.document import (
     Where,
     Write,
 )
-from tidemill.store.order import in_order
 from tidemill.store.release import newer, refuse_if_older
 
 T = TypeVar("T")
@@ -127,15 +126,13 @@ class SqliteBackend:
 
     async def claim(self, collection: Collection, claim: Claim, nonce: int) -> list[Document]:
         def act(connection: apsw.Connection) -> list[Any]:
-            n = _room(connection, collection, claim)
-            if n < 1:
+            found = _free(connection, collection, claim, self._time.now())
+            if not found:
                 return []
-            return _take(
-                connection, collection, claim, n, (self._draw(connection, 1), nonce, self._time.now())
-            )
+            marks = (self._draw(connection, 1), nonce, self._time.now() + claim.ttl_ms)
+            return _take(connection, collection, claim, found, marks)
 
-        taken = await self._write(act, rows=claim.n)
-        return in_order((document_of(collection, row) for row in taken), claim.sort)
+        return [document_of(collection, row) for row in await self._write(act, rows=claim.n)]
 
     async def claimed(self, collection: Collection, nonce: int) -> list[Document]:
         text = f"SELECT {selected(collection)} FROM {table(collection)} WHERE nonce = ? ORDER BY term"
@@ -262,20 +259,43 @@ def _room(connection: apsw.Connection, collection: Collection, claim: Claim) -> 
     return min([claim.n, *(cap.limit - count for cap, count in zip(claim.caps, taken, strict=True))])
 
 
-def _take(
-    connection: apsw.Connection, collection: Collection, claim: Claim, n: int, marks: tuple[int, int, int]
-) -> list[Any]:
-    number, nonce, now = marks
-    name = table(collection)
+def _free(connection: apsw.Connection, collection: Collection, claim: Claim, now: int) -> list[Any]:
+    """The rows that may be taken, in the claim's order, each after its rowid."""
+    n = _room(connection, collection, claim)
+    if n < 1:
+        return []
     conditions, values = _render.where(claim.where)
-    extra, set_values = assignments(claim.set, "?")
     text = (
-        f"UPDATE {name} SET revision = ?, term = ?, holder = ?, expire = ?, nonce = ?{extra} "
-        f"WHERE rowid IN (SELECT rowid FROM {name} WHERE {conditions} AND expire <= ? "
-        f"ORDER BY {_render.order(claim.sort)} LIMIT ?) RETURNING {selected(collection)}"
+        f"SELECT rowid, {selected(collection)} FROM {table(collection)} "
+        f"WHERE {conditions} AND expire <= ? ORDER BY {_render.order(claim.sort)} LIMIT ?"
     )
-    taken = (number, number, claim.holder, now + claim.ttl_ms, nonce, *set_values, *values, now, n)
-    return connection.execute(text, taken).fetchall()
+    return connection.execute(text, (*values, now, n)).fetchall()
+
+
+def _take(
+    connection: apsw.Connection,
+    collection: Collection,
+    claim: Claim,
+    found: Sequence[Any],
+    marks: tuple[int, int, int],
+) -> list[Any]:
+    """Take hold of the rows; return them as they are now, without reading them again."""
+    number, nonce, expire = marks
+    extra, values = assignments(claim.set, "?")
+    text = (
+        f"UPDATE {table(collection)} SET revision = ?, term = ?, holder = ?, expire = ?, nonce = ?{extra} "
+        "WHERE rowid = ?"
+    )
+    sets = (number, number, claim.holder, expire, nonce, *values)
+    connection.executemany(text, [(*sets, row[0]) for row in found])
+    given = dict(claim.set)
+    changed = [(at, given[name]) for at, (name, _) in enumerate(collection.fields) if name in given]
+    taken = []
+    for _, key, _, _, _, _, body, *fields in found:
+        for at, value in changed:
+            fields[at] = value
+        taken.append((key, number, number, claim.holder, expire, body, *fields))
+    return taken
 
 
 def _hold(
