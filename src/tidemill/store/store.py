@@ -172,12 +172,7 @@ class Store:
         """Do many writes in one go. Each is done or lost on its own; outcomes come in order."""
         if not writes:
             return []
-        for write in writes:
-            check.check_write(write)
-            if write.collection not in self._prepared:
-                await self._prepare(write.collection)
-            if write.fence is not None:
-                await self._prepare(write.fence.collection)
+        await self._check(writes)
         nonce = self._nonce()
         try:
             outcomes = await self._call(lambda: self._backend.write(writes, nonce), writes=True)
@@ -186,9 +181,7 @@ class Store:
                 raise
             outcomes = await self._call(lambda: settle(self._backend, writes, nonce), settles=True)
             self._settled += sum(not isinstance(outcome, Unknown) for outcome in outcomes)
-        if set(map(type, outcomes)) != {Done}:
-            self._conflicts += sum(isinstance(outcome, Lost) for outcome in outcomes)
-            self._unknown += sum(isinstance(outcome, Unknown) for outcome in outcomes)
+        self._count(outcomes)
         self._changed(dict.fromkeys([write.collection.name for write in writes]))
         return outcomes
 
@@ -302,6 +295,17 @@ class Store:
             return Conflict(f"{where} exists already")
         return Conflict(f"{where} is at revision {found.revision}, not {write.expect}")
 
+    async def _check(self, writes: Sequence[Write]) -> None:
+        """Refuse what cannot be stored, and make sure that the collections are there."""
+        prepared: Collection | None = None
+        for write in writes:
+            check.check_write(write)
+            if write.collection is not prepared:
+                prepared = write.collection
+                await self._prepare(prepared)
+            if write.fence is not None:
+                await self._prepare(write.fence.collection)
+
     async def _prepare(self, collection: Collection) -> None:
         if collection not in self._prepared:
             check.check_collection(collection)
@@ -327,6 +331,12 @@ class Store:
             if settles:
                 raise OutcomeUnknown("the store went away before a write's fate was known") from error
             raise
+
+    def _count(self, outcomes: Sequence[Outcome]) -> None:
+        if set(map(type, outcomes)) == {Done}:
+            return
+        self._conflicts += sum(isinstance(outcome, Lost) for outcome in outcomes)
+        self._unknown += sum(isinstance(outcome, Unknown) for outcome in outcomes)
 
     def _changed(self, names: Iterable[str]) -> None:
         changed = tuple(names)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 # for seconds. Ours asks every millisecond, and a writer that has had the lock for TURN_S pauses for
 # PAUSE_S, in which any number of waiting renewals get their turn.
 _ASK_S = 0.001
-_TURN_S = 0.100
+_TURN_S = 0.150
 _PAUSE_S = 0.002
 
 # What took longer than SLOW_S has held up the event loop; for WARY_S after it, work goes to the thread.

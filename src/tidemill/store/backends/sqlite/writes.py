@@ -34,21 +34,19 @@ def take_apart(writes: Sequence[Write]) -> list[Run]:
     run = _run_of(first)
     runs = [run]
     for write in writes:
-        if write.key in run.keys or not _alike(first, write):
+        key, expect, body = write.key, write.expect, write.body
+        if key in run.keys or not _alike(first, write):
             first, run = write, _run_of(write)
             runs.append(run)
-        run.keys[write.key] = None
-        run.rows.append(_row(write))
+        run.keys[key] = None
+        expected = expect.number if isinstance(expect, Term) else expect
+        # What the statement binds, but for revision and nonce.
+        if body is None:
+            run.rows.append((key, expected))
+            continue
+        text, values = split_body(write.collection, body)
+        run.rows.append((key, text, *values) if expected is None else (text, *values, key, expected))
     return runs
-
-
-def _row(write: Write) -> tuple[Any, ...]:
-    """What the statement binds, but for revision and nonce."""
-    expect = write.expect.number if isinstance(write.expect, Term) else write.expect
-    if write.body is None:
-        return write.key, expect
-    text, values = split_body(write.collection, write.body)
-    return (write.key, text, *values) if expect is None else (text, *values, write.key, expect)
 
 
 def apply(
