@@ -1,8 +1,8 @@
-"""Which addresses a node may listen on."""
+"""Which addresses a node may listen on, and under which it is reached."""
 
 import ipaddress
 
-from tidemill.app.settings import SettingError
+from tidemill.app.settings import SettingError, Settings
 from tidemill.base.errors import TidemillError
 
 
@@ -32,3 +32,10 @@ def check_bind(host: str, has_token: bool) -> None:
     """Refuse to listen on anything but loopback without a token."""
     if not has_token and not is_loopback(host):
         raise BindRefused(host)
+
+
+def url_of(settings: Settings, wildcard: str) -> str:
+    """The address of the node as a URL; a wildcard is no address, and `wildcard` stands in for it."""
+    host = wildcard if settings.host in ("0.0.0.0", "::") else settings.host
+    name = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.tls_cert else 'http'}://{name}:{settings.port}"

@@ -14,6 +14,7 @@ from typing import Any
 import uvicorn
 
 import tidemill
+from tidemill.app.bind import url_of
 from tidemill.app.http import build_app, server_config
 from tidemill.app.http.context import ClusterView, NodeView
 from tidemill.app.settings import Settings
@@ -55,10 +56,8 @@ async def run_node(settings: Settings, announce: Callable[["Node"], None] = lamb
 
 
 def address_of(settings: Settings) -> str:
-    """Where other nodes and people reach this one; a wildcard stands for this machine's name."""
-    host = socket.gethostname() if settings.host in ("0.0.0.0", "::") else settings.host
-    scheme = "https" if settings.tls_cert else "http"
-    return f"{scheme}://[{host}]:{settings.port}" if ":" in host else f"{scheme}://{host}:{settings.port}"
+    """Where other nodes reach this one."""
+    return url_of(settings, wildcard=socket.gethostname())
 
 
 class Node:

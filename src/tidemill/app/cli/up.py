@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from tidemill.app.bind import check_bind
+from tidemill.app.bind import check_bind, url_of
 from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, make_private, opened, setting
 from tidemill.app.cli.output import say
 from tidemill.app.logs import configure_logs
@@ -86,10 +86,7 @@ def banner(settings: Settings, any_token: bool) -> str:
 
 def address(settings: Settings) -> str:
     """Where to point a browser on this machine."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
-    return (
-        f"{'https' if settings.tls_cert else 'http'}://{f'[{host}]' if ':' in host else host}:{settings.port}"
-    )
+    return url_of(settings, wildcard="127.0.0.1")
 
 
 def node_runner() -> NodeRunner:
