@@ -40,3 +40,5 @@ def configure_logs(level: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    # Every request that the demo makes of its own node would be a line.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)

@@ -66,6 +66,7 @@ class Heart(Service):
         self._source = source or random.Random()
         self._watcher: asyncio.Task[None] | None = None
         self._last_sent: float | None = None
+        self._leaving = False
         self._beats = self._missed = self._late = 0
         self._slowest_s = self._skew_ms = 0.0
 
@@ -113,6 +114,7 @@ class Heart(Service):
         held = [grant for grant in (self.standing.leadership, self.standing.node) if grant is not None]
         if not held:
             return
+        self._leaving = True
         self._become(*lapse(self.standing, float("inf")))
         with contextlib.suppress(StoreError, TimeoutError):
             async with asyncio.timeout(self.timing.beat_s):
@@ -152,6 +154,8 @@ class Heart(Service):
             match event:
                 case Gained(grant):
                     log.info("leader.gained", term=grant.term, token=standing.token)
+                case Lost(term) if self._leaving:
+                    log.info("leader.left", term=term, token=standing.token)
                 case Lost(term):
                     log.warning("leader.lost", term=term, token=standing.token)
                 case Moved(leader, term):

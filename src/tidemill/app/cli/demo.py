@@ -75,12 +75,20 @@ async def _shown(url: str, *, browser: bool, as_json: bool) -> Any:
     """Show the cluster once the node is ready; None when it was not in time."""
     view = await _when_ready(url)
     if view is not None:
+        say(running(view))
         say("ready; stop with Ctrl-C")
         if as_json:
             print_json(view)
         if browser:
             webbrowser.open(url)
     return view
+
+
+def running(view: dict[str, Any]) -> str:
+    """What runs, in one line like those of the banner."""
+    alive = sum(node["alive"] for node in view.get("nodes", []))
+    role = "leads" if view.get("leader") == view.get("node") else "follows"
+    return f"{'node':<10}{view.get('name')} {role} under term {view.get('term')}; nodes alive: {alive}"
 
 
 async def _when_ready(url: str) -> Any:
