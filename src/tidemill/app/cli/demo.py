@@ -75,7 +75,8 @@ async def _shown(url: str, *, browser: bool, as_json: bool) -> Any:
     """Show the cluster once the node is ready; None when it was not in time."""
     view = await _when_ready(url)
     if view is not None:
-        say(running(view))
+        if "node" in view:
+            say(running(view))
         say("ready; stop with Ctrl-C")
         if as_json:
             print_json(view)
