@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import random
 from typing import Any
 
 import pytest
@@ -212,6 +213,19 @@ class WriteCases:
             await store.replace(NOTES, "a", {}, expect=first)
 
         assert second > first
+
+    async def test_numbers_grow_over_all_clients(self, harness: Harness) -> None:
+        source, stores = random.Random(7), [await harness.connect() for _ in range(3)]
+        numbers: list[int] = []
+        for at in range(80):
+            store = source.choice(stores)
+            if source.random() < 0.3:
+                lease = (await store.hold(NOTES, [f"lease-{at}"], "me", 60_000))[f"lease-{at}"]
+                numbers.append(lease.term)
+            else:
+                numbers.append(await store.create(NOTES, f"note-{at}", {}))
+
+        assert numbers == sorted(set(numbers))
 
     async def test_of_racing_creators_one_wins(self, harness: Harness) -> None:
         stores = [await harness.connect() for _ in range(8)]
