@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.nodes import NodeProcess, agreed, nodes, until
+from servers import PostgresServer
 
 pytestmark = pytest.mark.crash
 
@@ -124,3 +125,54 @@ async def test_a_taken_port_is_said_in_one_line(tmp_path: Path) -> None:
         assert refused.returncode == 1
         assert f"port {port}" in refused.stderr
         assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--store", "memory:"], "store"),
+        (["--tls-cert", "/nowhere.pem", "--tls-key", "/nowhere.key"], "tls_cert"),
+        (["--data", "/dev/null/data"], "/dev/null/data"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_node_joins(
+    tmp_path: Path, flags: list[str], named: str
+) -> None:
+    data = [] if "--data" in flags else ["--data", str(tmp_path / "data")]
+    refused = command("up", "--port", "0", *data, *flags)
+
+    assert refused.returncode == 2
+    assert named in refused.stderr
+    assert "leader.gained" not in refused.stderr
+
+
+def test_a_reader_that_has_read_enough_makes_no_noise(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    command("token", "create", "--role", "viewer", "--name", "me", "--store", url)
+    piped = subprocess.run(
+        f"{sys.executable} -m tidemill token list --store {url} | true; exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert piped.stderr == ""
+    assert piped.returncode in (0, 1)
+
+
+async def test_in_an_outage_nobody_is_named_leader(doomed_postgres: PostgresServer, tmp_path: Path) -> None:
+    url = doomed_postgres.create_database("outage")
+    async with nodes(url, tmp_path, 1, "--ttl-s", "1") as [node]:
+        await agreed([node])
+        doomed_postgres.kill()
+
+        async def unready() -> bool:
+            return await node.status("/readyz") == 503
+
+        await until(unready)
+        assert await node.status("/metrics") in (200, 503)
+        doomed_postgres.start()
+        after = await agreed([node])
+        assert after["leader"] == after["node"]

@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -17,16 +18,17 @@ import tidemill
 from tidemill.app.bind import url_of
 from tidemill.app.http import build_app, server_config
 from tidemill.app.http.context import ClusterView, NodeView
-from tidemill.app.settings import Settings
+from tidemill.app.settings import SettingError, Settings
 from tidemill.app.settings_store import SETTINGS, read_cluster_settings
 from tidemill.base.clock import boot_clock
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_token
 from tidemill.base.log import get_logger
 from tidemill.cluster import LEADER, LEASES, Duty, Grant, HeartThread, Timing, join, list_nodes
+from tidemill.cluster.nodes import Node as Entry
 from tidemill.cluster.nodes import advertise, remove_silent
 from tidemill.cluster.standing import Enrolled, Event
-from tidemill.store import Body, Fenced, Store, Term, open_store
+from tidemill.store import Body, Fenced, Store, Term, Unavailable, open_store
 
 log = get_logger("tidemill.node")
 
@@ -46,6 +48,7 @@ async def run_node(settings: Settings, announce: Callable[["Node"], None] = lamb
     `announce` is called once the node listens. Leaving lets go of the leases, so that others take over
     at once; a node that is killed is missed after one lease.
     """
+    check_startable(settings)
     stop = asyncio.Event()
     with stopping_by_signal(stop), listening(settings) as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
@@ -53,6 +56,24 @@ async def run_node(settings: Settings, announce: Callable[["Node"], None] = lamb
             async with serving(node, listener) as server:
                 announce(node)
                 await _first(stop.wait(), server)
+
+
+def check_startable(settings: Settings) -> None:
+    """Refuse what would only show once the node has joined and leads."""
+    if settings.store.startswith("memory:"):
+        origin = settings.origin("store")
+        raise SettingError(
+            "store", settings.store, origin, "a store that the heart's own connection can share"
+        )
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                settings.tls_cert, settings.tls_key
+            )
+        except OSError as error:
+            files = f"{settings.tls_cert}, {settings.tls_key}"
+            allowed = f"a certificate chain and its key in PEM files ({error})"
+            raise SettingError("tls_cert and tls_key", files, settings.origin("tls_cert"), allowed) from error
 
 
 def address_of(settings: Settings) -> str:
@@ -96,7 +117,7 @@ class Node:
         return ClusterView(
             node=self.token,
             name=self.name,
-            leader=standing.leader,
+            leader=self._leader(),
             term=standing.term,
             cas=self._cas,
             trusted=self._leads(),
@@ -104,7 +125,7 @@ class Node:
         )
 
     async def nodes(self) -> list[NodeView]:
-        leader = self._heart.standing.leader
+        leader = self._leader()
         return [
             NodeView(
                 name=node.name,
@@ -117,7 +138,7 @@ class Node:
                 alive=node.alive,
                 leader=node.token == leader,
             )
-            for node in await list_nodes(self.store)
+            for node in await self._list_nodes()
         ]
 
     def problems(self) -> list[str]:
@@ -127,8 +148,8 @@ class Node:
             found.append(f"the store has not answered for {age_s:.1f} s")
         elif standing.node is None:
             found.append(f"another node has taken the name {self.name!r}; start this one under another")
-        if standing.leader is None:
-            found.append("no leader has been elected")
+        if self._leader() is None:
+            found.append("no leader is known")
         return found
 
     def metrics(self) -> Mapping[str, float]:
@@ -139,10 +160,25 @@ class Node:
             "lease_renewals_total": beats.beats,
             "lease_renewals_missed_total": beats.missed,
             "lease_renewals_late_total": beats.late,
+            "clock_skew_seconds": beats.skew_ms / 1000,
+            "leader": float(self._leads()),
+            "term": self._heart.standing.term,
             "heart_store_calls_total": self._heart.store_statistics().calls,
         }
 
     # Inside
+
+    def _leader(self) -> str | None:
+        """The leader's token, for as long as its lease ran when the store last said so."""
+        standing = self._heart.standing
+        return standing.leader if boot_clock() < standing.leader_until else None
+
+    async def _list_nodes(self) -> list[Entry]:
+        try:
+            async with asyncio.timeout(self._timing.trust_s):
+                return await list_nodes(self.store)
+        except TimeoutError as error:
+            raise Unavailable("the store did not say in time which nodes there are") from error
 
     def _leads(self) -> bool:
         grant = self._heart.standing.leadership

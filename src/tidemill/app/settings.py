@@ -109,6 +109,16 @@ def _store_url(value: Any) -> Any:
     return value
 
 
+def _no_truth(value: Any) -> Any:
+    """To Python, true is the number 1; to whoever wrote it into a file it is not."""
+    if isinstance(value, bool):
+        raise ValueError  # noqa: TRY004 - pydantic takes this one for a refusal
+    return value
+
+
+_NUMBER = BeforeValidator(_no_truth)
+
+
 def _listed(pattern: re.Pattern[str]) -> BeforeValidator:
     """A list, or text with commas; every entry in lower case and of that form."""
 
@@ -116,7 +126,9 @@ def _listed(pattern: re.Pattern[str]) -> BeforeValidator:
         entries = value.split(",") if isinstance(value, str) else value
         if not isinstance(entries, list | tuple):
             return value
-        cleaned = [str(entry).strip().lower().rstrip("/") for entry in entries]
+        if not all(isinstance(entry, str) for entry in entries):
+            raise ValueError
+        cleaned = [entry.strip().lower().rstrip("/") for entry in entries]
         if not all(pattern.fullmatch(entry) for entry in cleaned if entry):
             raise ValueError
         return tuple(entry for entry in cleaned if entry)
@@ -160,6 +172,7 @@ class Settings(BaseModel):
     ] = "127.0.0.1"
     port: Annotated[
         int,
+        _NUMBER,
         Field(ge=0, le=65535),
         About("Port to listen on", "a whole number from 0 to 65535; 0 takes a free one", _OWN_PLACE),
     ] = 7433
@@ -170,11 +183,13 @@ class Settings(BaseModel):
     ] = Field(default_factory=_host_name)
     slots: Annotated[
         int,
+        _NUMBER,
         Field(ge=0, le=10_000),
         About("How much work the node takes at a time", "a whole number from 0 to 10000"),
     ] = Field(default_factory=lambda: os.cpu_count() or 1)
     ttl_s: Annotated[
         float,
+        _NUMBER,
         Field(ge=0.5, le=300),
         About("How long a lease outlives its last renewal", "seconds, from 0.5 to 300"),
     ] = 5.0
@@ -314,13 +329,15 @@ def _usual_file(folder: Path) -> Path | None:
 def _file_layer(path: Path | None) -> Layer:
     if path is None:
         return {}
+    if path.suffix not in (".toml", ".json"):
+        raise ConfigFileError(f"{path} is neither .toml nor .json")
     try:
         text = path.read_text(encoding="utf-8")
         values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise ConfigFileError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise ConfigFileError(f"{path} is not valid {path.suffix.lstrip('.') or 'toml'}: {error}") from error
+        raise ConfigFileError(f"{path} is not valid {path.suffix.lstrip('.')}: {error}") from error
     if not isinstance(values, dict):
         raise ConfigFileError(f"{path} must hold names with values")
     return {name: Given(value, str(path)) for name, value in values.items()}

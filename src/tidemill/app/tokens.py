@@ -149,6 +149,7 @@ class Keyring:
     """
 
     MAX_AGE_S = 2.0
+    MIN_AGE_S = 0.1
     REFRESH_TIMEOUT_S = 2.0
 
     def __init__(self, store: Store, *, open_without_tokens: bool, clock: Clock = boot_clock) -> None:
@@ -164,6 +165,11 @@ class Keyring:
     async def identify(self, secret: str | None, *, changes: bool) -> Caller:
         """Who holds this secret. Raises `Unauthorized` when it opens nothing."""
         tokens = await self._current(changes)
+        unknown = secret is not None and digest(secret) not in tokens
+        if unknown and self._clock() >= self._read_at + self.MIN_AGE_S:
+            # It may have been made a moment ago. Asked again no oftener than that, as strangers can ask.
+            self.forget()
+            tokens = await self._current(changes)
         if secret is None:
             if self._open and not tokens:
                 return Caller("loopback", frozenset(Role))
@@ -182,9 +188,9 @@ class Keyring:
 
     async def _current(self, changes: bool) -> dict[str, Token]:
         async with self._lock:
-            if self._clock() >= self._next_read or (
-                changes and self._clock() >= self._read_at + self.MAX_AGE_S
-            ):
+            now = self._clock()
+            stale = now >= self._next_read or (changes and now >= self._read_at + self.MAX_AGE_S)
+            if self._tokens is None or stale:
                 try:
                     await self._read()
                 except StoreError:

@@ -66,7 +66,7 @@ class Heart(Service):
         self._source = source or random.Random()
         self._watcher: asyncio.Task[None] | None = None
         self._last_sent: float | None = None
-        self._leaving = False
+        self._leaving = self._missing = False
         self._beats = self._missed = self._late = 0
         self._slowest_s = self._skew_ms = 0.0
 
@@ -84,11 +84,15 @@ class Heart(Service):
                 )
         except (TimeoutError, StoreError) as error:
             self._missed += 1
-            log.warning("heart.beat_missed", error=str(error) or "no answer in time")
+            # Once for a row of them: while the store is away there are several a second.
+            level = log.debug if self._missing else log.warning
+            self._missing = True
+            level("heart.beat_missed", error=str(error) or "no answer in time")
             self._become(*lapse(self.standing, self._clock()))
             return min([self.timing.retry_s, *self._trusted_for(self._clock())])
         answered = self._clock()
         self._beats += 1
+        self._missing = False
         self._last_sent = sent
         self._slowest_s = max(self._slowest_s, answered - sent)
         if self._wall is not None and LEADER in leases:

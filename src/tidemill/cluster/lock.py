@@ -63,6 +63,15 @@ class Holding:
         if grant is not None:
             await self._store.release(LOCKS, {self.key: grant.term})
 
+    async def give_up(self) -> None:
+        """Let go of the lock also if an attempt was broken off whose answer might have granted it."""
+        if self.grant is not None:
+            await self.release()
+            return
+        found = await self._store.get(LOCKS, self.key)
+        if found is not None and found.holder == self._token:
+            await self._store.release(LOCKS, {self.key: found.term})
+
     def fence(self) -> Fence:
         """What every write that the lock guards must carry."""
         grant = self.grant

@@ -15,9 +15,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from tidemill.base.log import get_logger
 from tidemill.cluster.errors import NameTaken
 from tidemill.cluster.lease import Timing
 from tidemill.store import Body, Collection, Document, Fence, Store, Term, Write, ge, lt
+
+log = get_logger("tidemill.nodes")
 
 LEASES = Collection("leases")
 LEADER = "leader"
@@ -61,7 +64,9 @@ async def join(store: Store, name: str, port: int, token: str, address: str, tim
         key = node_key(candidate)
         lease = (await store.hold(LEASES, [key], token, timing.ttl_ms))[key]
         if not lease.held_by(token) and await _left_behind(store, key, address):
-            await asyncio.sleep((lease.expire - lease.now) / 1000)
+            left_s = (lease.expire - lease.now) / 1000
+            log.info("node.waits_for_its_name", node=candidate, seconds=round(left_s, 1))
+            await asyncio.sleep(left_s)
             lease = (await store.hold(LEASES, [key], token, timing.ttl_ms))[key]
         if lease.held_by(token):
             return key

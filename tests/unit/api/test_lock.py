@@ -1,3 +1,6 @@
+import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -107,3 +110,65 @@ def test_a_store_that_cannot_be_reached_is_said_at_once(tmp_path: Path) -> None:
 def test_a_ttl_out_of_bounds_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="ttl_s"):
         tidemill.Lock(url, "report", ttl_s=0.1)
+
+
+def test_a_lock_in_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match="memory"):
+        tidemill.Lock("memory:", "report")
+
+
+@pytest.mark.parametrize("timeout_s", [float("nan"), -1.0])
+def test_a_timeout_that_is_no_time_is_refused(url: str, timeout_s: float) -> None:
+    with pytest.raises(ValueError, match="timeout_s"):
+        tidemill.Lock(url, "report").acquire(timeout_s=timeout_s)
+
+
+def test_a_lock_that_is_dropped_is_let_go_of(url: str) -> None:
+    lock: tidemill.Lock | None = tidemill.Lock(url, "report", ttl_s=60)
+    assert lock is not None
+    lock.acquire()
+    lock = None
+    gc.collect()
+
+    assert tidemill.Lock(url, "report").acquire(timeout_s=20)
+
+
+def test_a_process_that_exits_lets_go_of_its_locks(url: str) -> None:
+    code = f"import tidemill; lock = tidemill.Lock({url!r}, 'report', ttl_s=60); lock.acquire()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+    assert tidemill.Lock(url, "report").acquire(blocking=False)
+
+
+def test_a_forked_child_does_not_hold_its_parents_lock(url: str) -> None:
+    code = f"""
+import os, tidemill
+with tidemill.Lock({url!r}, "report") as lock:
+    if os.fork() == 0:
+        assert not lock.held
+        lock.release()
+        os._exit(0)
+    assert os.wait()[1] == 0
+    assert lock.held
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
+
+
+def test_an_attempt_that_ran_out_of_time_leaves_the_lock_free(postgres_url: str) -> None:
+    """The answer that grants it may be under way just then."""
+    for attempt in range(25):
+        lock = tidemill.Lock(postgres_url, f"report-{attempt}", ttl_s=60)
+        if lock.acquire(timeout_s=0.001 + attempt * 0.0007):
+            lock.release()
+        assert tidemill.Lock(postgres_url, f"report-{attempt}").acquire(blocking=False)
+
+
+def test_a_file_that_was_replaced_is_not_a_lock_any_more(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    with tidemill.Lock(url, "report", ttl_s=0.5) as lock:
+        for path in tmp_path.iterdir():
+            path.unlink()
+        with tidemill.Lock(url, "report") as other:
+            assert other.held
+            assert lock.wait_lost(20)
+            assert not lock.held

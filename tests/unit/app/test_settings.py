@@ -211,3 +211,18 @@ def test_a_refused_address_does_not_show_its_password() -> None:
         resolve(local_layers({"store": "mysql://ada:hunter2@db"}, environ={}))
 
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("port", True), ("slots", True), ("ttl_s", True), ("allowed_hosts", [1])]
+)
+def test_what_python_takes_for_a_number_or_text_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(SettingError, match=name):
+        resolve([{name: Given(value, "a test")}])
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text("port: 1")
+    with pytest.raises(SettingError, match=r"neither .toml nor .json"):
+        local_layers({}, path, {}, tmp_path)

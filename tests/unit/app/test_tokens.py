@@ -191,6 +191,35 @@ async def test_while_the_store_was_never_there_nobody_gets_in(
         await keyring.identify(None, changes=False)
 
 
+async def test_while_the_store_was_never_there_every_call_says_so(keyring: Keyring, store: Store) -> None:
+    await store.close()
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            await keyring.identify(None, changes=False)
+
+
+async def test_a_token_made_a_moment_ago_opens_the_door(
+    store: Store, keyring: Keyring, clock: HandClock
+) -> None:
+    await create_token(store, "first", [Role.VIEWER])
+    with pytest.raises(Unauthorized):
+        await keyring.identify(None, changes=False)
+    _, secret = await create_token(store, "second", [Role.VIEWER])
+    clock.now += Keyring.MIN_AGE_S
+
+    assert (await keyring.identify(secret, changes=False)).name == "second"
+
+
+async def test_strangers_cannot_make_a_node_read_all_the_time(store: Store, keyring: Keyring) -> None:
+    await keyring.identify(None, changes=False)
+    before = store.statistics().calls
+    for at in range(20):
+        with pytest.raises(Unauthorized):
+            await keyring.identify(f"tdm_{at}", changes=False)
+
+    assert store.statistics().calls <= before + 1
+
+
 async def test_a_role_of_a_newer_release_opens_nothing_here(store: Store) -> None:
     await store.create(
         TOKENS, "new", {"roles": ["viewer", "pilot"], "created": 0, "tail": "abcd", "sha256": "0" * 64}

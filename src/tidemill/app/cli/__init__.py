@@ -6,6 +6,7 @@ Data goes to standard output, messages to standard error. Exit codes:
 6 the store cannot be reached · 7 doctor found problems · 130 interrupted
 """
 
+import os
 import sys
 
 from tidemill.app.cli.exits import exit_code
@@ -17,7 +18,14 @@ from tidemill.base.errors import TidemillError
 def main() -> None:
     """Run the command line. An error that Tidemill can name is one line with its code, and no traceback."""
     try:
-        app(prog_name="tidemill")
+        try:
+            app(prog_name="tidemill")
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read us has read enough. Nothing may be flushed to the closed pipe on the way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except TidemillError as error:
         sys.stderr.write(f"error: {masked_text(str(error))} [{error.code}]\n")
         sys.exit(exit_code(error.code))

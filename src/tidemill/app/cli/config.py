@@ -67,7 +67,8 @@ def set_(
     if value is not None:
         check_cluster_wide({name: value}, "the command line")
     written = asyncio.run(_set(local_settings(store, data, config), name, value))
-    say(f"cluster-wide: {written.values or 'nothing set'}; each node takes this up when it next starts")
+    values = ", ".join(f"{key} = {entry}" for key, entry in written.values.items()) or "nothing set"
+    say(f"cluster-wide: {values}; each node takes this up when it next starts")
 
 
 async def _effective(store: str | None, data: str | None, config: Path | None) -> Settings:

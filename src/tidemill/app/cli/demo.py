@@ -59,7 +59,7 @@ async def _demo(flags: dict[str, Any], seconds: float | None, *, browser: bool, 
     await asyncio.wait([node, listening], return_when=asyncio.FIRST_COMPLETED)
     view = None
     if listening.done():
-        say(banner(listening.result().settings, any_token))
+        say(banner(listening.result().name, listening.result().settings, any_token))
         view = await _shown(address(listening.result().settings), browser=browser, as_json=as_json)
     if view is None or seconds is not None:
         await asyncio.wait([node], timeout=seconds if view else 0)
@@ -89,7 +89,7 @@ def running(view: dict[str, Any]) -> str:
     """What runs, in one line like those of the banner."""
     alive = sum(node["alive"] for node in view.get("nodes", []))
     role = "leads" if view.get("leader") == view.get("node") else "follows"
-    return f"{'node':<10}{view.get('name')} {role} under term {view.get('term')}; nodes alive: {alive}"
+    return f"{'running':<10}{view.get('name')} {role} under term {view.get('term')}; nodes alive: {alive}"
 
 
 async def _when_ready(url: str) -> Any:

@@ -9,7 +9,7 @@ import typer
 
 from tidemill.app.errors import NotFound
 from tidemill.app.logs import configure_logs
-from tidemill.app.settings import Settings, about, local_layers, resolve
+from tidemill.app.settings import SettingError, Settings, about, local_layers, resolve
 from tidemill.store import Store, open_store
 
 
@@ -44,7 +44,8 @@ async def opened(settings: Settings, *, create: bool) -> AsyncIterator[Store]:
                 f"there is no store at {path}; name another with --store, or start one: tidemill up"
             )
         make_private(path.parent)
-    configure_logs(settings.log_level)
+    # A command tells what it did itself; a node sets its own level when it starts.
+    configure_logs("warning")
     async with open_store(settings.store) as store:
         yield store
 
@@ -58,4 +59,8 @@ def sqlite_path(settings: Settings) -> Path | None:
 
 def make_private(folder: Path) -> None:
     """Make the folder, for its owner's eyes only; one that exists stays as it is."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"a folder that this user can write ({error.strerror})"
+        raise SettingError("data or store", str(folder), "the settings", reason) from error

@@ -57,7 +57,7 @@ def up(
 async def run(flags: Mapping[str, Any], config: Path | None) -> None:
     """Settle the settings, refuse an open door to the network, then be a node until stopped."""
     settings, any_token = await admitted(flags, config)
-    await node_runner()(settings, lambda node: say(banner(node.settings, any_token)))
+    await node_runner()(settings, lambda node: say(banner(node.name, node.settings, any_token)))
 
 
 async def admitted(flags: Mapping[str, Any], config: Path | None) -> tuple[Settings, bool]:
@@ -73,15 +73,16 @@ async def admitted(flags: Mapping[str, Any], config: Path | None) -> tuple[Setti
     return settings, any_token
 
 
-def banner(settings: Settings, any_token: bool) -> str:
+def banner(name: str, settings: Settings, any_token: bool) -> str:
     """What a person wants to know of a node that has just started."""
     lines = {
         "Tidemill": address(settings),
+        "node": name,
         "store": settings.shown()["store"],
         "data": settings.data.absolute(),
         "door": "a token is needed" if any_token else OPEN,
     }
-    return "\n".join(f"{name:<10}{value}" for name, value in lines.items())
+    return "\n".join(f"{label:<10}{value}" for label, value in lines.items())
 
 
 def address(settings: Settings) -> str:

@@ -250,7 +250,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
 
     async def run_node(settings: Settings, announce: Callable[[Any], None]) -> None:
         nodes.append(settings)
-        announce(SimpleNamespace(settings=settings))
+        announce(SimpleNamespace(name=settings.name, settings=settings))
 
     monkeypatch.setattr(up, "node_runner", lambda: run_node)
     return nodes

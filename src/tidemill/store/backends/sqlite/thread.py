@@ -50,6 +50,7 @@ class ConnectionThread:
         self._connection: apsw.Connection | None = None
         self._thread: threading.Thread | None = None
         self.counter = Counter()
+        self._inode = 0
         self._patient = True
         self._wary_until = 0.0
         self._held_s = 0.0
@@ -112,6 +113,7 @@ class ConnectionThread:
 
     def transaction(self, connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
         """Run `work` as a write transaction: all of it, or none."""
+        self._check_file()
         try:
             self._give_way()
             self._begin(connection)
@@ -130,6 +132,16 @@ class ConnectionThread:
         self._last_end = time.monotonic()
         self._held_s += self._last_end - begun
         return result
+
+    def _check_file(self) -> None:
+        """Refuse to write to a file that nobody else can find any more: a second one may be in its place,
+        with leases of its own."""
+        try:
+            found = self._path.stat().st_ino
+        except FileNotFoundError:
+            found = 0
+        if found != self._inode:
+            raise Unavailable(f"{self._path} was removed or replaced while it was open; start again")
 
     def _begin(self, connection: apsw.Connection) -> None:
         try:
@@ -189,6 +201,7 @@ class ConnectionThread:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 connection = apsw.Connection(str(self._path))
                 connection.set_busy_handler(self._ask_again())
+                self._inode = self._path.stat().st_ino
                 self._connection = connection
             except (apsw.Error, OSError) as error:
                 return _Broken(Unavailable(f"cannot open {self._path}: {error}"))
