@@ -41,7 +41,7 @@ def sweep(seeds: range) -> int:
             if done % 250 == 0:
                 print(f"{done} of {len(seeds)} seeds", file=sys.stderr, flush=True)
     print(
-        f"{len(seeds)} seeds, {virtual / 3600:.1f} simulated hours, {acts:,} acts as leader, "
+        f"{len(seeds)} seeds, {virtual / 3600:.1f} simulated hours, {acts:,} acts under a lease, "
         f"{writes:,} accepted writes, {time.monotonic() - began:.0f} s"
     )
     print(f"{len(seeds) - failed} passed, {failed} failed")

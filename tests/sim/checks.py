@@ -6,7 +6,7 @@ from typing import Any
 
 from sim.world import World
 from tidemill.cluster import LEADER, LEASES
-from tidemill.store import Collection, Done, Lost, Outcome, Write
+from tidemill.store import Collection, Done, Fence, Lost, Outcome, Write
 from tidemill.store.backends.memory import MemoryServer
 
 LEDGER = Collection("ledger")
@@ -32,16 +32,16 @@ class Checks:
         self.acts = 0
         self.marks: Counter[str] = Counter()
         self.told: dict[str, Outcome] = {}
-        self.believers: list[Callable[[], tuple[str, int] | None]] = []
+        self.believers: list[Callable[[], tuple[str, Fence] | None]] = []
         world.after_event.append(self.check_beliefs)
 
-    def acting(self, who: str, term: int) -> None:
-        """A node is about to act as leader under a term."""
+    def acting(self, who: str, fence: Fence) -> None:
+        """Somebody is about to act under a lease that it trusts."""
         self.acts += 1
-        self._must_stand(who, term)
+        self._must_stand(who, fence)
 
     def check_beliefs(self) -> None:
-        """Whoever believes to lead is the one whom the store says leads; so there are never two."""
+        """Whoever believes to hold a lease is the one who has it in the store; so there are never two."""
         for believer in self.believers:
             belief = believer()
             if belief is not None:
@@ -57,7 +57,7 @@ class Checks:
             if mark is not None:
                 self.marks[mark] += 1
             if write.collection in (LEDGER, ENTRIES):
-                self._must_stand("an accepted write", write.body["term"])
+                self._must_stand("an accepted write", Fence(LEASES, LEADER, write.body["term"]))
             if write.collection == LEDGER and write.body["n"] != self._ledger_before + 1:
                 raise Breach(f"the ledger went from {self._ledger_before} to {write.body['n']}")
         self.check_caps()
@@ -97,8 +97,10 @@ class Checks:
     def undone(self) -> int:
         return sum(found.body.get("status") != DONE for found in self.server.table(TASKS).values())
 
-    def _must_stand(self, who: str, term: int) -> None:
-        lease = self.server.table(LEASES).get(LEADER)
-        if lease is None or lease.term != term or lease.expire <= self.server.now_ms():
-            standing = "nobody leads" if lease is None else f"the store is at term {lease.term}"
-            raise Breach(f"{who} is under term {term}, but {standing}, or that has run out")
+    def _must_stand(self, who: str, fence: Fence) -> None:
+        if not self.server.stands(fence):
+            found = self.server.table(fence.collection).get(fence.key)
+            standing = "nobody ever had it" if found is None else f"the store is at term {found.term}"
+            raise Breach(
+                f"{who} is under term {fence.term} of {fence.key}, but {standing}, or that has run out"
+            )

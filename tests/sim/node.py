@@ -11,7 +11,7 @@ from sim.network import SimBackend
 from sim.world import SimLoop
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_token
-from tidemill.cluster import Duty, Grant, Heart, LeaseLost, Timing, join
+from tidemill.cluster import Duty, Grant, Heart, Holding, LeaseLost, Timing, join
 from tidemill.cluster.nodes import advertise, remove_silent
 from tidemill.cluster.standing import Enrolled, Event
 from tidemill.store import Cap, Claim, Document, Fence, Store, Term, Write, eq, le
@@ -33,22 +33,32 @@ class SimNode:
         self.token = new_token(self.random)
         self.timing = Timing()
         self.heart: Heart | None = None
+        self._holding: Holding | None = None
         self._connect = connect
         self._marks = 0
-        checks.believers.append(self.belief)
+        checks.believers += [self.belief, self.lock_belief]
 
     def boot(self) -> None:
         self.loop.world.note(self.name, f"starts as {self.token[:8]}")
         self.loop.create_task(self._main())
 
-    def belief(self) -> tuple[str, int] | None:
-        """The term under which this node would act as leader, if its code ran right now."""
+    def belief(self) -> tuple[str, Fence] | None:
+        """The fence under which this node would act as leader, if its code ran right now."""
         if self.heart is None or not self.loop.lives:
             return None
-        grant = self.heart.standing.leadership
-        if grant is None or not grant.trusted(self.loop.time()):
+        try:
+            return self.name, self.heart.fence()
+        except LeaseLost:
             return None
-        return self.name, grant.term
+
+    def lock_belief(self) -> tuple[str, Fence] | None:
+        """The same for the lock that it uses."""
+        if self._holding is None or not self.loop.lives:
+            return None
+        try:
+            return f"{self.name}'s lock", self._holding.fence()
+        except LeaseLost:
+            return None
 
     async def _main(self) -> None:
         store, beats = await self._open(), await self._open()
@@ -71,6 +81,7 @@ class SimNode:
             source=self.random,
         )
         await self.heart.start()
+        self.loop.create_task(self._use_lock(store))
         while True:
             await self._tolerant(lambda: self._work(store))
             await asyncio.sleep(self.random.uniform(0.2, 1.0))
@@ -106,10 +117,11 @@ class SimNode:
         assert self.heart is not None
         while True:
             try:
-                term = self.heart.leadership().term
+                fence = self.heart.fence()
             except LeaseLost:
                 return
-            self.checks.acting(self.name, term)
+            term = fence.term
+            self.checks.acting(self.name, fence)
             await self._tolerant(partial(self._write_ledger, store, term))
             await self._tolerant(partial(self._append, store, term))
             await self._tolerant(lambda: self._requeue(store))
@@ -143,6 +155,28 @@ class SimNode:
         fence = self.fence()
         if fence is not None:
             await remove_silent(store, fence, self.timing)
+
+    # As a user of a lock: take it, act under it for a while, let go of it or lose it.
+
+    async def _use_lock(self, store: Store) -> None:
+        while True:
+            token = new_token(self.random)
+            self._holding = Holding(
+                store, "till", timing=self.timing, token=token, clock=self.loop.time, source=self.random
+            )
+            await self._tolerant(partial(self._hold, self._holding))
+            await asyncio.sleep(self.random.uniform(0.1, 2.0))
+
+    async def _hold(self, holding: Holding) -> None:
+        await holding.acquire()
+        keeping = self.loop.create_task(holding.keep())
+        try:
+            for _ in range(self.random.randint(1, 8)):
+                self.checks.acting(f"{self.name}'s lock", holding.fence())
+                await asyncio.sleep(self.random.uniform(0.1, 1.0))
+        finally:
+            keeping.cancel()
+            await holding.give_up()
 
     # As any node: claim tasks within the caps, work on them for a while, complete them.
 

@@ -63,6 +63,12 @@ class UnfencedNode(SimNode):
         return None
 
 
+def _trusted_too_long(lease: Lease | None, holder: str, sent: float, timing: Timing) -> Grant | None:
+    if lease is None or not lease.held_by(holder):
+        return None
+    return Grant(lease.key, lease.term, sent + 1.5 * timing.ttl_s)
+
+
 def test_leases_by_the_local_clock_are_found() -> None:
     verdict = first_breach(lambda seed: Simulation(seed, backend_type=LocalClockBackend).run())
 
@@ -76,15 +82,17 @@ def test_a_missing_fence_is_found() -> None:
 
 
 def test_a_renewal_that_is_trusted_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def granted(lease: Lease | None, holder: str, sent: float, timing: Timing) -> Grant | None:
-        if lease is None or not lease.held_by(holder):
-            return None
-        return Grant(lease.key, lease.term, sent + 1.5 * timing.ttl_s)
-
-    monkeypatch.setattr(standing, "granted", granted)
+    monkeypatch.setattr(standing, "granted", _trusted_too_long)
     verdict = first_breach(lambda seed: Simulation(seed).run())
 
     assert "under term" in str(verdict.breach)
+
+
+def test_a_lock_that_is_trusted_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.cluster.lock.granted", _trusted_too_long)
+    verdict = first_breach(lambda seed: Simulation(seed).run())
+
+    assert "lock is under term" in str(verdict.breach)
 
 
 def test_a_lease_trusted_from_the_answer_on_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
