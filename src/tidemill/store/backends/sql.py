@@ -43,8 +43,15 @@ def selected(collection: Collection, fields: tuple[str, ...] | None = None, of: 
 
 def document_of(collection: Collection, row: Sequence[Any], fields: Iterable[str] | None = None) -> Document:
     """A row of `selected` as a document."""
-    body: Body = {} if row[_BODY] is None else decode_body(row[_BODY])
-    at = _BODY
+    body = body_of(collection, row, _BODY)
+    if fields is not None:
+        body = {name: body[name] for name in fields if name in body}
+    return Document(row[0], body, row[1], row[2], row[3], row[4])
+
+
+def body_of(collection: Collection, row: Sequence[Any], at: int) -> Body:
+    """The body that stands at `at` in the row, together with the declared fields after it."""
+    body: Body = {} if row[at] is None else decode_body(row[at])
     for name, _ in collection.fields:
         at += 1
         if row[at] is not None:
@@ -52,9 +59,7 @@ def document_of(collection: Collection, row: Sequence[Any], fields: Iterable[str
         elif name in body:
             # From before the field was declared; the column has been filled from it, and counts.
             del body[name]
-    if fields is not None:
-        body = {name: body[name] for name in fields if name in body}
-    return Document(row[0], body, row[1], row[2], row[3], row[4])
+    return body
 
 
 def split_body(collection: Collection, body: Body) -> tuple[str, list[Scalar]]:

@@ -12,7 +12,9 @@ from tidemill.store.backend import OnChange
 from tidemill.store.backends.sql import (
     Render,
     assignments,
+    body_of,
     document_of,
+    field_columns,
     selected,
     table,
 )
@@ -125,14 +127,14 @@ class SqliteBackend:
         return await self._read(lambda connection: _count(connection, collection, where, limit), rows=limit)
 
     async def claim(self, collection: Collection, claim: Claim, nonce: int) -> list[Document]:
-        def act(connection: apsw.Connection) -> list[Any]:
-            found = _free(connection, collection, claim, self._time.now())
-            if not found:
-                return []
-            marks = (self._draw(connection, 1), nonce, self._time.now() + claim.ttl_ms)
-            return _take(connection, collection, claim, found, marks)
+        def act(connection: apsw.Connection) -> tuple[list[Any], int, int]:
+            now = self._time.now()
+            found, number = _free(connection, collection, claim, now), self._draw(connection, 1)
+            _take(connection, collection, claim, found, (number, now + claim.ttl_ms, nonce))
+            return found, number, now + claim.ttl_ms
 
-        return [document_of(collection, row) for row in await self._write(act, rows=claim.n)]
+        found, number, expire = await self._write(act, rows=claim.n)
+        return [_claimed(collection, claim, row, number, expire) for row in found]
 
     async def claimed(self, collection: Collection, nonce: int) -> list[Document]:
         text = f"SELECT {selected(collection)} FROM {table(collection)} WHERE nonce = ? ORDER BY term"
@@ -260,13 +262,14 @@ def _room(connection: apsw.Connection, collection: Collection, claim: Claim) -> 
 
 
 def _free(connection: apsw.Connection, collection: Collection, claim: Claim, now: int) -> list[Any]:
-    """The rows that may be taken, in the claim's order, each after its rowid."""
+    """What may be taken, in the claim's order: rowid, key, body and declared fields."""
     n = _room(connection, collection, claim)
     if n < 1:
         return []
     conditions, values = _render.where(claim.where)
+    columns = ", ".join(("rowid", "key", "body", *field_columns(collection)))
     text = (
-        f"SELECT rowid, {selected(collection)} FROM {table(collection)} "
+        f"SELECT {columns} FROM {table(collection)} "
         f"WHERE {conditions} AND expire <= ? ORDER BY {_render.order(claim.sort)} LIMIT ?"
     )
     return connection.execute(text, (*values, now, n)).fetchall()
@@ -278,9 +281,8 @@ def _take(
     claim: Claim,
     found: Sequence[Any],
     marks: tuple[int, int, int],
-) -> list[Any]:
-    """Take hold of the rows; return them as they are now, without reading them again."""
-    number, nonce, expire = marks
+) -> None:
+    number, expire, nonce = marks
     extra, values = assignments(claim.set, "?")
     text = (
         f"UPDATE {table(collection)} SET revision = ?, term = ?, holder = ?, expire = ?, nonce = ?{extra} "
@@ -288,14 +290,17 @@ def _take(
     )
     sets = (number, number, claim.holder, expire, nonce, *values)
     connection.executemany(text, [(*sets, row[0]) for row in found])
-    given = dict(claim.set)
-    changed = [(at, given[name]) for at, (name, _) in enumerate(collection.fields) if name in given]
-    taken = []
-    for _, key, _, _, _, _, body, *fields in found:
-        for at, value in changed:
-            fields[at] = value
-        taken.append((key, number, number, claim.holder, expire, body, *fields))
-    return taken
+
+
+def _claimed(collection: Collection, claim: Claim, row: Any, number: int, expire: int) -> Document:
+    """The document of a row of `_free` as it is now, without reading it again."""
+    body = body_of(collection, row, 2)
+    for name, value in claim.set:
+        if value is None:
+            body.pop(name, None)
+        else:
+            body[name] = value
+    return Document(row[1], body, number, number, claim.holder, expire)
 
 
 def _hold(

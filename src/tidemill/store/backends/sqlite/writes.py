@@ -16,7 +16,8 @@ Guard: TypeAlias = Literal["term", "revision"]
 class Run(NamedTuple):
     """Writes that one statement can do: of one kind, and with no key twice.
 
-    They are taken apart before the transaction begins, since encoding takes time, and may fail.
+    They are taken apart before the transaction begins, since encoding takes time, and may fail. A row is
+    what the statement binds; where it writes a document, room is left for its revision and nonce.
     """
 
     collection: Collection
@@ -25,7 +26,7 @@ class Run(NamedTuple):
     release: bool
     fence: Fence | None
     keys: dict[str, None]
-    rows: list[tuple[Any, ...]]
+    rows: list[list[Any]]
 
 
 def take_apart(writes: Sequence[Write]) -> list[Run]:
@@ -35,18 +36,29 @@ def take_apart(writes: Sequence[Write]) -> list[Run]:
     runs = [run]
     for write in writes:
         key, expect, body = write.key, write.expect, write.body
-        if key in run.keys or not _alike(first, write):
+        if key in run.keys or (write is not first and not _alike(first, write)):
             first, run = write, _run_of(write)
             runs.append(run)
         run.keys[key] = None
-        expected = expect.number if isinstance(expect, Term) else expect
-        # What the statement binds, but for revision and nonce.
+        number = expect.number if type(expect) is Term else expect
         if body is None:
-            run.rows.append((key, expected))
+            run.rows.append([key, number])
             continue
         text, values = split_body(write.collection, body)
-        run.rows.append((key, text, *values) if expected is None else (text, *values, key, expected))
+        run.rows.append(
+            [None, None, key, text, *values] if number is None else [None, None, text, *values, key, number]
+        )
     return runs
+
+
+def _alike(one: Write, other: Write) -> bool:
+    return (
+        one.collection is other.collection
+        and type(one.expect) is type(other.expect)
+        and (one.body is None) is (other.body is None)
+        and one.fence is other.fence
+        and one.release is other.release
+    )
 
 
 def apply(
@@ -64,16 +76,6 @@ def apply(
     return outcomes
 
 
-def _alike(one: Write, other: Write) -> bool:
-    return (
-        one.collection is other.collection
-        and type(one.expect) is type(other.expect)
-        and (one.body is None) == (other.body is None)
-        and one.fence is other.fence
-        and one.release == other.release
-    )
-
-
 def _run_of(write: Write) -> Run:
     shape: Shape = "create" if write.expect is None else "delete" if write.body is None else "replace"
     guard: Guard = "term" if isinstance(write.expect, Term) else "revision"
@@ -83,7 +85,9 @@ def _run_of(write: Write) -> Run:
 def _put(connection: apsw.Connection, run: Run, number: int, nonce: int) -> list[Outcome]:
     before = connection.total_changes()
     text = _statement(run.collection, run.shape, run.guard, run.release)
-    connection.executemany(text, [(number, nonce, *row) for row in run.rows])
+    for row in run.rows:
+        row[0], row[1] = number, nonce
+    connection.executemany(text, run.rows)
     done = Done(number)
     if connection.total_changes() - before == len(run.rows):
         return [done] * len(run.rows)
