@@ -17,6 +17,9 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+# The values that come by the hundred are left out of Python's garbage collection (`gc=False`): they hold
+# JSON and each other, and so are never part of a cycle.
+
 Body: TypeAlias = dict[str, Any]
 """A JSON object. In a declared field, None and absent are the same, and read back as absent."""
 
@@ -49,7 +52,7 @@ class Collection(Struct, frozen=True, cache_hash=True):
         return FACTS.get(field) or dict(self.fields).get(field)
 
 
-class Document(Struct, frozen=True):
+class Document(Struct, frozen=True, gc=False):
     """A document as it was at one moment. The body is the caller's own copy."""
 
     key: str
@@ -60,7 +63,7 @@ class Document(Struct, frozen=True):
     expire: int = 0
 
 
-class Term(Struct, frozen=True):
+class Term(Struct, frozen=True, gc=False):
     """The expectation that a document is still held under this term, whatever its revision."""
 
     number: int
@@ -74,7 +77,7 @@ class Fence(Struct, frozen=True):
     term: int
 
 
-class Write(Struct, frozen=True):
+class Write(Struct, frozen=True, gc=False):
     """One change to one document.
 
     `expect=None` creates; a number replaces or deletes at just that revision; a `Term` replaces or
@@ -90,7 +93,7 @@ class Write(Struct, frozen=True):
     release: bool = False
 
 
-class Done(Struct, frozen=True):
+class Done(Struct, frozen=True, gc=False):
     """The write happened. `revision` is the document's new one; 0 after a delete."""
 
     revision: int
@@ -212,3 +215,5 @@ class Capabilities(Struct, frozen=True):
     watch: Literal["push", "poll"]
     server_time: bool
     shared: Literal["process", "machine", "network"]
+    bounded: bool = False
+    """Keeps to the store's time limit by itself, and knows better than `Store` which calls can be long."""

@@ -26,10 +26,10 @@ def open_store(
 
     `memory:` is empty and private; `memory:name` is shared by all of this process that name it.
     """
-    return Store(_backend(url, connections, release), timeout_s=timeout_s, source=source)
+    return Store(_backend(url, connections, release, timeout_s), timeout_s=timeout_s, source=source)
 
 
-def _backend(url: str, connections: int, release: str) -> Backend:
+def _backend(url: str, connections: int, release: str, timeout_s: float) -> Backend:
     # Drivers are imported here and not above, so that `import tidemill` loads none of them.
     match urlsplit(url).scheme:
         case "memory":
@@ -37,7 +37,7 @@ def _backend(url: str, connections: int, release: str) -> Backend:
         case "sqlite":
             from tidemill.store.backends.sqlite import SqliteBackend
 
-            return SqliteBackend(_sqlite_path(url), release)
+            return SqliteBackend(_sqlite_path(url), release, timeout_s)
         case "postgresql" | "postgres":
             try:
                 from tidemill.store.backends.postgres import PostgresBackend

@@ -319,6 +319,8 @@ class Store:
             raise Unavailable("this store has been closed")
         self._calls += 1
         try:
+            if self._backend.capabilities.bounded:
+                return await request()
             async with asyncio.timeout(self._timeout_s):
                 return await request()
         except TimeoutError as error:

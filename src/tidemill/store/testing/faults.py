@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
+from msgspec.structs import replace
+
 from tidemill.store.backend import Backend, OnChange
 from tidemill.store.document import Claim, Collection, Document, Lease, Outcome, Query, Where, Write
 from tidemill.store.errors import Unavailable
@@ -20,7 +22,7 @@ class FaultyBackend:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self.capabilities = backend.capabilities
+        self.capabilities = replace(backend.capabilities, bounded=False)
         self.before_reading_back: Callable[[], Awaitable[None]] | None = None
         self._planned: list[Fault] = []
         self._late: list[tuple[Sequence[Write], int]] = []

@@ -53,12 +53,12 @@ _render = Render("?", say_nulls=False)
 class SqliteBackend:
     """Documents in one file. Time is the machine's, and the same for all processes on it."""
 
-    capabilities = Capabilities(watch="push", server_time=True, shared="machine")
+    capabilities = Capabilities(watch="push", server_time=True, shared="machine", bounded=True)
 
-    def __init__(self, path: str, release: str, busy_s: float = 8.0) -> None:
+    def __init__(self, path: str, release: str, timeout_s: float = 10.0) -> None:
         self._path = Path(path)
         self._release = release
-        self._thread = ConnectionThread(self._path, busy_s)
+        self._thread = ConnectionThread(self._path, timeout_s)
         self._draw = self._thread.counter.draw
         self._time = HostTime(None)
         self._pulse: Pulse | None = None

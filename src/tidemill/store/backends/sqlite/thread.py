@@ -23,11 +23,11 @@ from tidemill.store.errors import BadRequest, ReadOnly, StoreError, Unavailable
 T = TypeVar("T")
 
 # SQLite's own busy handler backs off to 100 ms, so that a writer in a tight loop starves its neighbours
-# for seconds. Ours asks every millisecond, and a writer that has had the lock for TURN_S pauses for
+# for seconds. Ours asks several times a millisecond, and a writer that has had the lock for TURN_S pauses for
 # PAUSE_S, in which any number of waiting renewals get their turn.
-_ASK_S = 0.001
+_ASK_S = 0.0003
 _TURN_S = 0.150
-_PAUSE_S = 0.002
+_PAUSE_S = 0.001
 
 # What took longer than SLOW_S has held up the event loop; for WARY_S after it, work goes to the thread.
 _SLOW_S = 0.010
@@ -38,14 +38,16 @@ _MANY = 200
 class ConnectionThread:
     """Runs functions on a connection, one after another.
 
-    A caller that gives up does not stop what it asked for: the function still runs to its end, before
-    any later one. So what is asked next sees what became of it.
+    A caller that gives up, as it does after `timeout_s`, does not stop what it asked for: the function
+    still runs to its end, before any later one. So what is asked next sees what became of it.
     """
 
-    def __init__(self, path: Path, busy_s: float) -> None:
+    def __init__(self, path: Path, timeout_s: float) -> None:
         self._path = path
         self._name = str(path)
-        self._busy_s = busy_s
+        self._timeout_s = timeout_s
+        # Given up on a little before the caller does, who then knows that nothing has happened.
+        self._busy_s = 0.8 * timeout_s
         self._jobs: SimpleQueue[Callable[[apsw.Connection], None] | None] = SimpleQueue()
         self._queued = 0
         self._counting = threading.Lock()
@@ -186,7 +188,8 @@ class ConnectionThread:
         with self._counting:
             self._queued += 1
         self._jobs.put(job)
-        return await answer
+        async with asyncio.timeout(self._timeout_s):
+            return await answer
 
     def _main(self) -> None:
         while (job := self._jobs.get()) is not None:

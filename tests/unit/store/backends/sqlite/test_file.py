@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tidemill.store import BadRequest, Collection, ReadOnly, Store, Unavailable, Write, open_store
@@ -131,6 +132,21 @@ asyncio.run(main())
     acknowledged = int(rest[-1]) + 1 if rest else last + 1
     async with open_store(f"sqlite:///{path}") as store:
         assert await store.count(NOTES) in (acknowledged, acknowledged + 1)
+
+
+async def test_a_file_that_stays_locked_is_given_up_on_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with open_store(f"sqlite:///{path}", timeout_s=0.2) as store:
+        await store.create(NOTES, "a", {})
+        greedy = apsw.Connection(str(path))
+        greedy.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Unavailable, match="locked") as refused:
+            await store.create(NOTES, "b", {})
+        assert not refused.value.maybe_applied
+        assert await store.count(NOTES) == 1
+
+        greedy.execute("COMMIT")
+        await store.create(NOTES, "b", {})
 
 
 async def test_processes_may_come_and_go_at_once(tmp_path: Path) -> None:
