@@ -1,10 +1,14 @@
 import json
+import os
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from e2e.nodes import NodeProcess, agreed, nodes, until
@@ -176,3 +180,41 @@ async def test_in_an_outage_nobody_is_named_leader(doomed_postgres: PostgresServ
         doomed_postgres.start()
         after = await agreed([node])
         assert after["leader"] == after["node"]
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate that signs itself, and its key."""
+    if shutil.which("openssl") is None and "CI" not in os.environ:
+        pytest.skip("openssl, which makes the certificate, is not on this machine")
+    chain, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    subprocess.run([*make, "-keyout", str(key), "-out", str(chain)], check=True, capture_output=True)
+    return chain, key
+
+
+async def test_a_node_with_a_certificate_speaks_tls_only(
+    certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    chain, key = certificate
+    flags = ("--tls-cert", str(chain), "--tls-key", str(key))
+    async with nodes(f"sqlite:///{tmp_path}/store.db", tmp_path, 1, *flags) as [node]:
+        assert node.address.startswith("https://")
+        trusted = ssl.create_default_context(cafile=str(chain))
+        trusted.check_hostname = False
+        async with httpx2.AsyncClient(base_url=node.address, verify=trusted) as client:
+            assert (await client.get("/healthz")).status_code == 200
+        async with httpx2.AsyncClient(base_url=node.address.replace("https", "http")) as client:
+            with pytest.raises(httpx2.TransportError):
+                await client.get("/healthz")
