@@ -129,9 +129,13 @@ class SqliteBackend:
     async def claim(self, collection: Collection, claim: Claim, nonce: int) -> list[Document]:
         def act(connection: apsw.Connection) -> tuple[list[Any], int, int]:
             now = self._time.now()
-            found, number = _free(connection, collection, claim, now), self._draw(connection, 1)
-            _take(connection, collection, claim, found, (number, now + claim.ttl_ms, nonce))
-            return found, number, now + claim.ttl_ms
+            found = _free(connection, collection, claim, now)
+            if not found:
+                # Nothing is written, not even a number drawn: whoever asks often must cost little.
+                return [], 0, 0
+            number, expire = self._draw(connection, 1), now + claim.ttl_ms
+            _take(connection, collection, claim, found, (number, expire, nonce))
+            return found, number, expire
 
         found, number, expire = await self._write(act, rows=claim.n)
         return [_claimed(collection, claim, row, number, expire) for row in found]

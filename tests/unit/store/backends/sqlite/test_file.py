@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tidemill.store import BadRequest, Collection, ReadOnly, Store, Unavailable, Write, open_store
+from tidemill.store import BadRequest, Claim, Collection, ReadOnly, Store, Unavailable, Write, eq, open_store
 
 NOTES = Collection("notes")
 NOBODY = 65534
@@ -147,6 +147,19 @@ async def test_a_file_that_stays_locked_is_given_up_on_in_time(tmp_path: Path) -
 
         greedy.execute("COMMIT")
         await store.create(NOTES, "b", {})
+
+
+async def test_a_claim_that_finds_nothing_writes_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    async with open_store(url) as store, open_store(url) as other:
+        await store.count(NOTES)
+        reader = apsw.Connection(str(tmp_path / "store.db"))
+        await other.create(NOTES, "elsewhere", {})
+        before = reader.execute("PRAGMA data_version").get
+        for _ in range(3):
+            assert await store.claim(NOTES, Claim((eq("key", "nothing"),), "me", 1000)) == []
+
+        assert reader.execute("PRAGMA data_version").get == before
 
 
 async def test_processes_may_come_and_go_at_once(tmp_path: Path) -> None:
