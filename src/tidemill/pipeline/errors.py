@@ -1,0 +1,122 @@
+"""What can go wrong with a pipeline, grouped by what its user can do about it.
+
+PipelineError
+├─ Refused             the query cannot be kept incrementally; says the construct and what to write instead
+│  └─ UnsupportedType  a column has a type that cannot be kept
+├─ BadInput            the rows of an append do not fit their table; nothing was appended
+├─ SequenceGap         a producer's sequence number is not the next one; nothing was appended
+├─ StepAborted         the data of a step made it fail; recorded, the views are as they were
+├─ StepFailed          the machinery failed a step: its job, its disk, its deadline; the step can be tried again
+├─ NotOpen             the pipeline is closed, or was taken over by another owner
+├─ AlreadyOpen         another process has the folder open
+├─ WrongSettings       the session has settings under which the answers would be others
+├─ ForeignState        the folder holds no pipeline, another's, or one of a newer release
+├─ NoSuchName          no table, view or append of that name
+├─ NameTaken           a table or view of that name exists
+└─ Forgotten           the step that was asked for is no longer kept
+"""
+
+from tidemill.base.errors import TidemillError
+
+
+class PipelineError(TidemillError):
+    """The pipeline could not do what was asked."""
+
+    code = "pipeline"
+
+
+class Refused(PipelineError):
+    """The construct cannot be maintained incrementally. Nothing was created."""
+
+    code = "pipeline.refused"
+
+
+class UnsupportedType(Refused):
+    """A column has a type that cannot be kept. Nothing was created."""
+
+    code = "pipeline.unsupported_type"
+
+
+class BadInput(PipelineError):
+    """The rows do not fit the table. Nothing was appended."""
+
+    code = "pipeline.bad_input"
+
+
+class SequenceGap(PipelineError):
+    """The producer skipped a number, or repeats one that is no longer remembered. Nothing was appended."""
+
+    code = "pipeline.sequence_gap"
+
+
+class StepAborted(PipelineError):
+    """The data made the step fail, and would do so again.
+
+    The step is recorded as aborted and the views are as they were. `offsets` are the appends in the step:
+    they stay pending until the cause is removed or they are discarded. `view` and `operator` say where.
+    """
+
+    code = "pipeline.step_aborted"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        view: str = "",
+        operator: str = "",
+        step: int = -1,
+        offsets: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.view = view
+        self.operator = operator
+        self.step = step
+        self.offsets = offsets
+
+
+class StepFailed(PipelineError):
+    """The machinery failed the step, not its data. The views are as they were; step again to retry."""
+
+    code = "pipeline.step_failed"
+
+
+class NotOpen(PipelineError):
+    """This object may not act on the pipeline: it was closed, or another owner took over."""
+
+    code = "pipeline.not_open"
+
+
+class AlreadyOpen(PipelineError):
+    """Another process, or another object of this one, has the pipeline open."""
+
+    code = "pipeline.already_open"
+
+
+class WrongSettings(PipelineError):
+    """The session's settings differ from those under which the pipeline was created."""
+
+    code = "pipeline.wrong_settings"
+
+
+class ForeignState(PipelineError):
+    """The files are not those of this pipeline, or of a release that this one does not know."""
+
+    code = "pipeline.foreign_state"
+
+
+class NoSuchName(PipelineError):
+    """There is no table, view or append of that name."""
+
+    code = "pipeline.no_such_name"
+
+
+class NameTaken(PipelineError):
+    """A table or view of that name exists."""
+
+    code = "pipeline.name_taken"
+
+
+class Forgotten(PipelineError):
+    """What was asked for was kept once and is not any more."""
+
+    code = "pipeline.forgotten"
