@@ -6,7 +6,7 @@ PipelineError
 ├─ BadInput            the rows of an append do not fit their table; nothing was appended
 ├─ SequenceGap         a producer's sequence number is not the next one; nothing was appended
 ├─ StepAborted         the data of a step made it fail; recorded, the views are as they were
-├─ StepFailed          the machinery failed a step: its job, its disk, its deadline; the step can be tried again
+├─ StepFailed          the machinery failed a step: its job, disk or deadline; step again
 ├─ NotOpen             the pipeline is closed, or was taken over by another owner
 ├─ AlreadyOpen         another process has the folder open
 ├─ WrongSettings       the session has settings under which the answers would be others

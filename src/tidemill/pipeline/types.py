@@ -55,7 +55,7 @@ def from_spark(json: Json) -> pa.DataType:
 
 
 def field_from_spark(json: Json) -> pa.Field:
-    """A column or struct field, from Spark's JSON form of it. Collations other than the default are refused."""
+    """A column or struct field, from Spark's JSON form of it. Only the default collation is known."""
     if (json.get("metadata") or {}).get("__COLLATIONS"):
         raise UnsupportedType(f"column {json['name']!r}: only the collation UTF8_BINARY can be kept")
     return pa.field(json["name"], from_spark(json["type"]), nullable=json["nullable"])
