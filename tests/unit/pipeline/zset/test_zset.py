@@ -1,6 +1,6 @@
 """Z-sets against plain Python: grouping, hashing and adding up by the true values, for every type."""
 
-import datetime
+import datetime as dt
 import decimal
 import math
 from collections import Counter
@@ -41,8 +41,8 @@ TYPES: dict[pa.DataType, st.SearchStrategy[Any]] = {
         ["", "a", "b", "abcdefgh", "abcdefghi", "ü" * 9, "x" * 300, "x" * 299 + "y"]
     ),
     pa.large_binary(): st.sampled_from([b"", b"\0", b"\0\0", b"12345678\0"]),
-    pa.date32(): st.sampled_from([datetime.date(1970, 1, 1), datetime.date(1, 1, 1)]),
-    pa.timestamp("us", "UTC"): st.sampled_from([datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)]),
+    pa.date32(): st.sampled_from([dt.date(1970, 1, 1), dt.date(1, 1, 1)]),
+    pa.timestamp("us", "UTC"): st.sampled_from([dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]),
     pa.null(): st.none(),
 }
 NESTED: dict[pa.DataType, st.SearchStrategy[Any]] = {

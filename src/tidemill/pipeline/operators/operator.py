@@ -1,0 +1,68 @@
+"""What an operator is: a kernel over Z-sets, the state it declares, and what a change costs it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tidemill.pipeline.plan.node import Node
+from tidemill.pipeline.state.spec import StateSpec
+from tidemill.pipeline.zset import ZSet
+
+Flow = tuple[ZSet, ...]
+"""What goes from node to node in a round: one Z-set per port. Almost every node has a single port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a step is told beside its input, the same whenever it is run again: its number and its clock."""
+
+    step: int
+    clock_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What an operator may reach during a round.
+
+    A `fresh` operator runs for the first
+    time: its state is empty and its inputs are complete, not changes. `last_round` is false while more input
+    of the same step is to come.
+    """
+
+    spines: Sequence[Any]
+    input_spines: Sequence[Any]
+    fresh: bool
+    last_round: bool
+    moment: Moment
+
+    def own(self, slot: int = 0) -> Any:
+        """The spine of its state in that slot."""
+        return self.spines[slot]
+
+    def of(self, position: int) -> Any:
+        """The spine of the arranged input at that position."""
+        return self.input_spines[position]
+
+
+class Operator(ABC):
+    """One node at work on some shards. Made once, stepped for every round; keeps nothing but its spines.
+
+    A step is deterministic: the same state and input give the same output. Data that cannot be computed
+    raises `StepAborted`; whatever was added to the spines is then thrown away by the caller.
+    """
+
+    cost: ClassVar[str]
+    """How work follows the change, for `explain`: "O(change)"."""
+
+    def __init__(self, node: Node, inputs: Sequence[Node]) -> None:
+        self.node = node
+        self.inputs = inputs
+
+    def states(self) -> tuple[StateSpec, ...]:
+        """The states it keeps, by slot. Their names are suffixes of the operator's own."""
+        return ()
+
+    @abstractmethod
+    def step(self, inputs: Sequence[Flow], access: Access) -> Flow:
+        """The change of its output that follows from the change of its inputs."""
