@@ -47,9 +47,19 @@ class Blobs:
                 writer.write(chunk)
         return writer.ref
 
-    def create(self, name: str) -> BlobWriter:
-        """A file to write the blob to. It is published as `put` does when its `with` block ends well."""
-        return BlobWriter(check_name(name), self.shelf.create(name))
+    def create(self, name: str, *, durable: bool = True) -> BlobWriter:
+        """A file to write the blob to. It is published as `put` does when its `with` block ends well.
+
+        Without `durable` it is published at once, and a power cut may lose or damage it until `sync`.
+        """
+        return BlobWriter(check_name(name), self.shelf.create(name, durable=durable))
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Make blobs that were created without `durable` durable. Safe to repeat.
+
+        Raises `BlobMissing` when one is not there.
+        """
+        self.shelf.sync([check_name(name) for name in names])
 
     def open(self, ref: BlobRef) -> BinaryIO:
         """The content as a seekable file.

@@ -13,7 +13,7 @@ import errno
 import fcntl
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -78,7 +78,8 @@ class LocalShelf:
                 with contextlib.suppress(FileExistsError, FileNotFoundError):
                     os.link(draft, self.marker)
                 draft.unlink(missing_ok=True)
-                self.sync(self.root)
+                if self.durable:
+                    self.sync_folders([self.root])
         self.check()
 
     def check(self) -> None:
@@ -96,10 +97,18 @@ class LocalShelf:
                 f"the blob folder {self.root} is of a format unknown to this release: {text!r:.60}"
             )
 
-    def create(self, name: str, reserve: int = 0) -> "LocalDraft":
+    def create(self, name: str, *, durable: bool = True, reserve: int = 0) -> "LocalDraft":
         """The draft counts as `reserve` bytes from the start."""
         self.path(name)
-        return LocalDraft(self, name, reserve)
+        return LocalDraft(self, name, durable and self.durable, reserve)
+
+    def sync(self, names: Iterable[str]) -> None:
+        paths = {name: self.path(name) for name in names}
+        for name in paths:
+            with self.open(name) as stored, os_errors(f"sync blob {name!r}"):
+                os.fsync(stored.fd)
+        with os_errors(f"sync the blob folder {self.root}"):
+            self.sync_folders(path.parent for path in paths.values())
 
     def open(self, name: str) -> "LocalStored":
         path = self.path(name)
@@ -166,17 +175,16 @@ class LocalShelf:
     def lock(self, mode: int) -> contextlib.AbstractContextManager[None]:
         return locked(self.marker, mode)
 
-    def sync(self, folder: Path) -> None:
-        """Make durable what was linked in the folder, and the folders themselves up to the root."""
-        while self.durable:
-            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            if folder == self.root:
-                break
-            folder = folder.parent
+    def sync_folders(self, folders: Iterable[Path]) -> None:
+        """Make durable what was linked in the folders, and the folders themselves up to the root."""
+        above = {parent for folder in folders for parent in (folder, *folder.parents)}
+        for folder in sorted(above, key=lambda folder: -len(folder.parts)):  # the innermost first
+            if folder.is_relative_to(self.root):
+                fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
 
     def _own(self, folder: Path) -> Path:
         if os.path.realpath(folder) != str(folder):
@@ -205,9 +213,10 @@ class LocalShelf:
 class LocalDraft:
     """A file among the drafts, locked until it is published or discarded."""
 
-    def __init__(self, shelf: LocalShelf, name: str, reserve: int) -> None:
+    def __init__(self, shelf: LocalShelf, name: str, durable: bool, reserve: int) -> None:
         self._shelf = shelf
         self._name = name
+        self._durable = durable
         self._path = shelf.drafts / new_token()
         shelf.check()
         with os_errors(f"write blob {name!r}"):
@@ -228,7 +237,7 @@ class LocalDraft:
     def publish(self, digest: str) -> None:
         path = self._shelf.path(self._name)
         with os_errors(f"publish blob {self._name!r}"):
-            if self._shelf.durable:
+            if self._durable:
                 os.fsync(self._fd)
             # Shared, so that no sweep removes the folder or the blob that we find here.
             with self._shelf.lock(fcntl.LOCK_SH):
@@ -237,7 +246,8 @@ class LocalDraft:
                     os.link(self._path, path)
                 except FileExistsError:
                     self._keep(digest)
-            self._shelf.sync(path.parent)
+            if self._durable:
+                self._shelf.sync_folders([path.parent])
 
     def discard(self) -> None:
         fd, self._fd = self._fd, -1
@@ -251,6 +261,8 @@ class LocalDraft:
             if read_blocks(self._name, stored).digest != digest:
                 raise BlobExists(f"blob {self._name!r} exists with other content")
             os.utime(stored.fd)
+            if self._durable:  # the other writer may have done without
+                os.fsync(stored.fd)
 
 
 class LocalStored:

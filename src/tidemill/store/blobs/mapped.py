@@ -31,15 +31,17 @@ class Mapped:
     def size(self) -> int:
         return self._blocks.size
 
-    def view(self, offset: int = 0, length: int | None = None) -> memoryview:
+    def view(self, offset: int = 0, length: int | None = None, *, check: bool = True) -> memoryview:
         """The bytes there (by default, to the end), read-only and without a copy.
 
         Raises `BlobDamaged` if a touched block is damaged, `ValueError` beyond the end or once closed.
+        Without `check` no block is touched yet, and damage is for the caller to find: by a checked view
+        of the same bytes at a better time.
         """
         length = self.size - offset if length is None else length
         if offset < 0 or length < 0 or offset + length > self.size:
             raise ValueError(f"{length} bytes at {offset} are not within the blob's {self.size}")
-        for index in self._blocks.touched(offset, length):
+        for index in self._blocks.touched(offset, length if check else 0):
             try:
                 self._check(index)
             except BlobDamaged:

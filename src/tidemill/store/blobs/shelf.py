@@ -4,7 +4,7 @@ A shelf knows bytes under names, nothing of digests beyond comparing them. It pr
 appears whole or not at all, and that what lies under a name does not change until it is deleted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, TypeAlias
@@ -28,7 +28,7 @@ class Draft(Protocol):
         """Append bytes."""
 
     def publish(self, digest: str) -> None:
-        """Make the whole visible under its name, durably.
+        """Make the whole visible under its name, durably unless it was created otherwise.
 
         Under a name that is taken: by the same digest, make that one as young as if just published;
         by another, raise `BlobExists`.
@@ -62,7 +62,11 @@ class Stored(Protocol):
 class Shelf(Protocol):
     """A place for blobs. Implementations can be pickled, and are safe to share between threads."""
 
-    def create(self, name: str) -> Draft: ...
+    def create(self, name: str, *, durable: bool = True) -> Draft:
+        """A blob in the making. Without `durable` a power cut may lose or damage it until `sync`."""
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Make these blobs durable. Raises `BlobMissing` when one is not there."""
 
     def open(self, name: str) -> Stored:
         """Raises `BlobMissing` only when the place is there and the name is not."""

@@ -331,6 +331,31 @@ class BlobSuite:
                 with pytest.raises(BlobDamaged, match="block 2"):
                     mapped.view(2 * BLOCK_BYTES + 100, 1)
 
+    def test_an_unchecked_view_leaves_damage_to_a_later_check(self, rig: BlobRig) -> None:
+        content = sample(2 * BLOCK_BYTES)
+        ref = rig.blobs.put("a", content)
+        rig.flip("a", 5)
+        with rig.blobs.map(ref) as mapped:
+            view = mapped.view(check=False)
+
+            assert view[6:] == content[6:]
+            assert view[5] != content[5]
+            with pytest.raises(BlobDamaged, match="block 0"):
+                mapped.view()
+            with pytest.raises(ValueError, match="not within"):
+                mapped.view(len(content), 1, check=False)
+
+    def test_blobs_can_be_published_first_and_made_durable_later(self, blobs: Blobs) -> None:
+        with blobs.create("p/a", durable=False) as writer:
+            writer.write(b"content")
+
+        assert blobs.read(writer.ref) == b"content"
+        for _ in range(2):
+            blobs.sync(["p/a"])
+        assert blobs.put("p/a", b"content") == writer.ref
+        with pytest.raises(BlobMissing, match="p/b"):
+            blobs.sync(["p/a", "p/b"])
+
     @pytest.mark.parametrize("kept", [0, 1, 30, BLOCK_BYTES, 2 * BLOCK_BYTES + 3])
     def test_a_blob_cut_short_is_damaged(self, rig: BlobRig, kept: int) -> None:
         ref = rig.blobs.put("a", sample(2 * BLOCK_BYTES + 3))

@@ -326,9 +326,24 @@ def test_content_is_synced_before_the_name_and_the_name_before_the_return(
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(os, "link", noted_link)
-    for _ in range(2):  # who finds the name taken cannot know whether the other's sync is done
-        acts.clear()
-        blobs.put("p/q/a", b"content")
+    folders = ["sync ('q',)", "sync ('p',)", "sync ()"]
+    blobs.put("p/q/a", b"content")
 
-        assert acts[0].startswith("sync")
-        assert acts[1:] == ["link", "sync ('q',)", "sync ('p',)", "sync ()"]
+    assert acts[0].startswith("sync")
+    assert acts[1:] == ["link", *folders]
+
+    acts.clear()
+    blobs.put("p/q/a", b"content")  # who finds the name taken cannot know whether the other's sync is done
+
+    assert acts[1:] == ["link", "sync ('a+blob',)", *folders]
+
+    acts.clear()
+    with blobs.create("p/q/b", durable=False) as writer:
+        writer.write(b"content")
+
+    assert acts == ["link"]
+
+    acts.clear()
+    blobs.sync(["p/q/a", "p/q/b"])
+
+    assert acts == ["sync ('a+blob',)", "sync ('b+blob',)", *folders]
