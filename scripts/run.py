@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tidemill.app.java import Java, find_java
+from tidemill.pipeline.runtimes.java import Java, find_java
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_JAVA = "None could be installed (scripts/setup java says why): pipelines are off, tasks and cluster work."

@@ -4,11 +4,17 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, NoReturn
 from uuid import uuid4
 
 import pytest
 
 from servers import Postgres, PostgresServer, ServerMissing
+from tidemill.pipeline.runtimes.java import NoJava
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pytest_configure() -> None:
@@ -16,15 +22,20 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+def do_without(reason: object) -> NoReturn:
+    """Skip the test, except in CI, where it fails: there everything has to be installed."""
+    if os.environ.get("CI"):
+        pytest.fail(str(reason), pytrace=False)
+    pytest.skip(str(reason))
+
+
 @contextmanager
 def own_postgres() -> Iterator[PostgresServer]:
-    """A running server. Where none is installed the test is skipped, except in CI, where it fails."""
+    """A running server."""
     try:
         server = PostgresServer()
     except ServerMissing as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+        do_without(error)
     with server:
         yield server
 
@@ -52,3 +63,20 @@ def doomed_postgres() -> Iterator[PostgresServer]:
     """A server of the test's own, to stop and kill."""
     with own_postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """The Spark that all tests share, on two threads, started when first asked for.
+
+    Settings that a test changes with `spark.conf.set` are for the test to put back.
+    """
+    # By name, as this loads Spark, which most runs do without.
+    create_session = import_module("tidemill.pipeline.runtimes.session").create_session
+    quiet = {"spark.driver.memory": "1g", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
+    try:
+        session = create_session("tests", master="local[2]", settings=quiet)
+    except NoJava as error:
+        do_without(error)
+    yield session
+    session.stop()

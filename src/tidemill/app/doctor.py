@@ -21,10 +21,10 @@ from importlib import import_module
 from pathlib import Path
 
 import tidemill
-from tidemill.app.java import find_java
 from tidemill.app.mask import masked_text
 from tidemill.app.settings import Settings
 from tidemill.base.ids import new_token
+from tidemill.pipeline.runtimes.java import find_java
 from tidemill.store import Collection, Store, StoreError, open_store
 
 OLDEST_PYTHON = (3, 11)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.app.java import Java, find_java, parse, probe
+from tidemill.pipeline.runtimes.java import Java, find_java, parse, probe
 
 SETTINGS = """\
 Picked up JAVA_TOOL_OPTIONS: -Xmx1g
