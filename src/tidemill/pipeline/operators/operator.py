@@ -5,12 +5,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from tidemill.pipeline.plan.node import Node
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.zset import ZSet
 
 Flow = tuple[ZSet, ...]
 """What goes from node to node in a round: one Z-set per port. Almost every node has a single port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """The columns and the number of weights of one Z-set in a flow."""
+
+    schema: pa.Schema
+    width: int | None = None
+
+    def empty(self) -> ZSet:
+        return ZSet.empty(self.schema, self.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,10 @@ class Operator(ABC):
     def states(self) -> tuple[StateSpec, ...]:
         """The states it keeps, by slot. Their names are suffixes of the operator's own."""
         return ()
+
+    def ports(self) -> tuple[Port, ...]:
+        """What its output is made of."""
+        return (Port(self.node.schema),)
 
     @abstractmethod
     def step(self, inputs: Sequence[Flow], access: Access) -> Flow:
