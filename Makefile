@@ -18,10 +18,12 @@ setup: ## Build or refresh the environment in .venv (the others call it)
 	@scripts/setup
 
 run: setup ## Start Tidemill with something to look at; stop it with Ctrl-C
-	@$(BIN)/python scripts/run.py $(ARGS)
+	@scripts/java
+	@$(BIN)/tidemill demo $(ARGS)
 
 test: setup ## Bring up the servers that tests need and run all tests; ARGS="-k lease" narrows it
 	@scripts/postgres
+	@scripts/java
 	@$(BIN)/pytest $(ARGS)
 
 check: setup ## Check format, lint, types, layers and the shape of the code

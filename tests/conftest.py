@@ -73,7 +73,7 @@ def spark() -> "Iterator[SparkSession]":
     """
     # By name, as this loads Spark, which most runs do without.
     create_session = import_module("tidemill.pipeline.runtimes.session").create_session
-    quiet = {"spark.driver.memory": "1g", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
+    quiet = {"spark.driver.memory": "1g", "spark.log.level": "ERROR"}
     try:
         session = create_session("tests", master="local[2]", settings=quiet)
     except NoJava as error:

@@ -1,8 +1,8 @@
 """The process that forks Spark's Python workers; `spark.python.daemon.module` names it.
 
-Spark's own daemon forks first and imports afterwards, so every new worker spends two seconds on imports, and
-the `gc.collect()` that follows each task walks over all that they created. Here the imports come first and
-are frozen out of the collector, and the rest is Spark's daemon.
+Spark's own daemon forks first and imports afterwards, so every new worker spends over a second on imports,
+and the `gc.collect()` that follows each task walks over all that they created. Here the imports come first
+and are frozen out of the collector; the rest is Spark's daemon.
 
 A forked child has the memory of its parent but not its threads, so no thread may exist before the fork.
 """

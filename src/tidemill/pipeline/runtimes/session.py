@@ -52,7 +52,7 @@ _TUNING = (
     (
         "spark.python.daemon.module",
         "tidemill.pipeline.runtimes.daemon",
-        "each new Python process imports for two seconds, and collects garbage for 30 ms after every task",
+        "each new Python process imports for over a second, and collects garbage for 30 ms after every task",
     ),
     (
         "spark.locality.wait",
@@ -117,7 +117,13 @@ def create_session(
     if is_local(master):
         # Otherwise Spark takes the python3 on PATH, which may be another with other packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = {**tuned_for(master), **_local_settings(master), **settings}
+    # Whoever runs the steps shows their progress.
+    chosen = {
+        "spark.ui.showConsoleProgress": "false",
+        **tuned_for(master),
+        **_local_settings(master),
+        **settings,
+    }
     conf = SparkConf().setAll(list(chosen.items()))
     return SparkSession.builder.master(master).appName(app).config(conf=conf).getOrCreate()
 
