@@ -4,6 +4,7 @@ Text, binary and arrays are the large kinds, so that a merged run may hold more 
 Spark's JSON form of a type (`DataType.json()`) is what plans and logs carry.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -109,3 +110,12 @@ def sql_name(kind: pa.DataType) -> str:
     if pa.types.is_map(kind):
         return f"map<{sql_name(kind.key_type)},{sql_name(kind.item_type)}>"
     return f"struct<{','.join(f'{field.name}:{sql_name(field.type)}' for field in kind)}>"
+
+
+def conform(arrays: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Arrays as Spark or pandas gave them, in exactly the types that are kept. The values do not change."""
+    columns = [
+        array if array.type == field.type else array.cast(field.type)
+        for array, field in zip(arrays, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

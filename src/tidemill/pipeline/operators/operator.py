@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -34,6 +34,12 @@ class Moment:
     clock_s: float
 
 
+class Spines(Protocol):
+    """Spines by number. The worker opens each when it is first asked for: most steps touch few."""
+
+    def __getitem__(self, number: int, /) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """What an operator may reach during a round.
@@ -43,8 +49,8 @@ class Access:
     of the same step is to come.
     """
 
-    spines: Sequence[Any]
-    input_spines: Sequence[Any]
+    spines: Spines
+    input_spines: Spines
     fresh: bool
     last_round: bool
     moment: Moment

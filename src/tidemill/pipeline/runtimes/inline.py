@@ -1,0 +1,51 @@
+"""The inline runtime: all pipeline workers in this process, one after the other. For tests and simulation."""
+
+from collections.abc import Sequence
+
+from tidemill.pipeline.errors import NotOpen, Refused
+from tidemill.pipeline.exchange import Layout, Parcel
+from tidemill.pipeline.plan.circuit import Circuit
+from tidemill.pipeline.plan.node import SparkSelect
+from tidemill.pipeline.state.files import RunFiles
+from tidemill.pipeline.state.merge import Merged, MergeUnit, run_merge
+from tidemill.pipeline.task import Report, StepTask
+from tidemill.pipeline.worker import PipelineWorker
+
+
+class InlineRuntime:
+    """Runs a step as plain calls. Has no deadline: nothing here can hang but the machine itself."""
+
+    name = "inline"
+
+    def __init__(self, files: RunFiles, workers: int = 2) -> None:
+        self.files = files
+        self.workers = workers
+        self._workers: tuple[PipelineWorker, ...] | None = None
+
+    def prepare(self, circuit: Circuit) -> None:
+        for node in circuit.nodes:
+            if isinstance(node, SparkSelect):
+                fragment = ", ".join(node.columns)
+                raise Refused(f"{fragment:.200}: runs in Spark only; use the batch runtime, not inline")
+        layout = Layout(self.workers)
+        self._workers = tuple(PipelineWorker(circuit, number, layout) for number in range(self.workers))
+
+    def run(self, task: StepTask, deadline_s: float) -> tuple[Report, ...]:  # noqa: ARG002
+        if self._workers is None:
+            raise NotOpen("the inline runtime has no circuit")
+        reports: list[Report] = []
+        waiting: list[Parcel] = []
+        for stage in range(self._workers[0].circuit.stage_count):
+            here = [parcel for parcel in waiting if parcel.stage == stage]
+            waiting = [parcel for parcel in waiting if parcel.stage > stage]
+            for worker in self._workers:
+                inbox = (parcel for parcel in here if parcel.to == worker.number)
+                for item in worker.run(stage, task, self.files, inbox):
+                    (reports if isinstance(item, Report) else waiting).append(item)  # type: ignore[arg-type]
+        return tuple(reports)
+
+    def merge(self, units: Sequence[MergeUnit]) -> tuple[Merged, ...]:
+        return tuple(run_merge(self.files, unit) for unit in units)
+
+    def close(self) -> None:
+        self._workers = None

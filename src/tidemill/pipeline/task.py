@@ -1,0 +1,46 @@
+"""What a pipeline worker is told to do, and what it tells back: plain values that travel as JSON."""
+
+import msgspec
+
+from tidemill.pipeline.log.segment import SegmentRef
+from tidemill.pipeline.plan.node import Source
+from tidemill.pipeline.state.spec import RunRef
+
+
+class StepTask(msgspec.Struct, frozen=True):
+    """One step: the same task on the same files always gives the same result.
+
+    New files go below `place`, whose name carries term and step. `segments` lists, for each table by name,
+    the appended rows in order. `runs` is the state before the step. `fresh` nodes run for the first time.
+    """
+
+    folder: str
+    term: int
+    step: int
+    clock_s: float
+    segments: dict[str, tuple[SegmentRef, ...]]
+    runs: dict[str, tuple[RunRef, ...]]
+    fresh: frozenset[int] = frozenset()
+    round_rows: int = 1_000_000
+
+    @property
+    def place(self) -> str:
+        return f"{self.folder}/t{self.term}/s{self.step}"
+
+    def segments_of(self, table: Source) -> tuple[SegmentRef, ...]:
+        return self.segments.get(table.table, ())
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What one stage of a step made on one pipeline worker; with `error`, nothing that counts."""
+
+    worker: int
+    stage: int
+    added: tuple[RunRef, ...] = ()
+    removed: tuple[str, ...] = ()
+    outputs: dict[str, SegmentRef] = {}
+    rows_out: dict[int, int] = {}
+    seconds: float = 0.0
+    error: str = ""
+    view: str = ""
+    operator: str = ""
