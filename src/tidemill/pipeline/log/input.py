@@ -1,0 +1,90 @@
+"""Input by steps: the appends of one step, which are assigned to it durably before anybody sees them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tidemill.pipeline.log.head import Entry, LogHead
+from tidemill.pipeline.log.root import RootOwner, StepRecord
+from tidemill.pipeline.log.segment import SegmentRef
+from tidemill.pipeline.step import Limits, assign
+
+
+class InputLog:
+    """The input log of a pipeline in the hands of its owner. `clock` gives the clock of new steps."""
+
+    def __init__(
+        self, head: LogHead, owner: RootOwner, *, clock: Callable[[], int], limits: Limits | None = None
+    ) -> None:
+        self._head = head
+        self._owner = owner
+        self._clock = clock
+        self._limits = limits or Limits()
+
+    async def read(self, step: int, token: asyncio.Event) -> StepRecord | None:
+        """The record of this step, assigned; for the next one, wait until there is input.
+
+        None when the token is set before there is. Raises `ValueError` for a step that is not in the log
+        nor just after it.
+        """
+        async with self._head.watch() as watch:
+            while True:
+                if (record := await self._assigned(step)) is not None:
+                    return record
+                if waiting := await self.waiting():
+                    await self.assign(waiting)
+                    continue
+                if token.is_set():
+                    return None
+                await _first(watch.wait(), token.wait())
+
+    async def assign(self, waiting: list[Entry] | None = None, *, fills: tuple[str, ...] = ()) -> StepRecord:
+        """Assign the next step what there is, be it nothing; durable on return.
+
+        The step under way, if there is one, is returned as it is.
+        """
+        found = await self.waiting() if waiting is None else waiting
+        clock = self._clock()
+        root = await self._owner.update(
+            lambda root: assign(root, found, self._limits, clock=clock, fills=fills)
+        )
+        return root.steps.tail[-1]
+
+    async def waiting(self) -> list[Entry]:
+        """The appends that the next step may take: from the position on, a little more than fit."""
+        found: list[Entry] = []
+        rows = 0
+        async for entry in self._head.entries(self._owner.root.position):
+            found.append(entry)
+            rows += entry.rows
+            if rows > self._limits.rows or len(found) > self._limits.appends:
+                break
+        return found
+
+    async def segments(self, record: StepRecord) -> list[SegmentRef]:
+        """The segments of all appends of a step, in the order of the appends."""
+        return [
+            segment
+            async for entry in self._head.entries(record.start, record.stop)
+            if entry.offset not in record.skipped
+            for segment in await self._head.segments(entry)
+        ]
+
+    async def _assigned(self, step: int) -> StepRecord | None:
+        root = self._owner.root
+        if not root.first <= step <= root.steps.next:
+            raise ValueError(f"step {step} is not within {root.first} to {root.steps.next}")
+        async for record in self._owner.records(step, step + 1):
+            return record
+        return None
+
+
+async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of these is over; the others are cancelled."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,110 @@
+"""What becomes of writes whose answer was lost."""
+
+import pytest
+
+from tidemill.pipeline.log.head import HEADS, LogHead
+from tidemill.pipeline.log.root import Root, RootOwner
+from tidemill.pipeline.step import Limits, assign
+from tidemill.store import OutcomeUnknown, Store, Unavailable
+from tidemill.store.backends.memory import MemoryBackend, MemoryServer
+from tidemill.store.blobs import BlobRef
+from tidemill.store.testing.faults import Fault, FaultyBackend
+
+
+class NoFiles:
+    async def put(self, name: str, content: bytes) -> BlobRef:
+        raise AssertionError(f"nothing should be written to {name}")
+
+    async def read(self, ref: BlobRef) -> bytes:
+        raise AssertionError(f"nothing should be read from {ref.name}")
+
+
+@pytest.fixture
+def server() -> MemoryServer:
+    return MemoryServer()
+
+
+@pytest.fixture
+def backend(server: MemoryServer) -> FaultyBackend:
+    return FaultyBackend(MemoryBackend(server, "0.1.0"))
+
+
+def log_head(backend: FaultyBackend) -> LogHead:
+    return LogHead(Store(backend), "p", NoFiles(), folder="log", clock=lambda: 0)
+
+
+def unsettled(backend: FaultyBackend) -> None:
+    """Reading back fails once: the store itself cannot tell what became of the write."""
+
+    async def fail() -> None:
+        backend.before_reading_back = None
+        raise Unavailable("simulated")
+
+    backend.before_reading_back = fail
+
+
+@pytest.mark.parametrize("fault", ["request lost", "answer lost", "late"])
+@pytest.mark.parametrize("reads_back", [True, False])
+async def test_an_append_happens_once(backend: FaultyBackend, fault: Fault, *, reads_back: bool) -> None:
+    head = log_head(backend)
+    await head.append([])
+    backend.plan(fault)
+    if not reads_back:
+        unsettled(backend)
+    receipt = await head.append([])
+    last = await head.append([])
+
+    assert (receipt.offset, last.offset) == (1, 2)
+    assert (await head.load()).entries.next == 3
+
+
+async def test_an_append_that_nobody_can_find_any_more_is_unknown(backend: FaultyBackend) -> None:
+    head, other = log_head(backend), log_head(backend)
+    backend.plan("answer lost")
+
+    async def trim_and_fail() -> None:
+        backend.before_reading_back = None
+        await other.append([])
+        await other.trim(2)
+        raise Unavailable("simulated")
+
+    backend.before_reading_back = trim_and_fail
+
+    with pytest.raises(OutcomeUnknown):
+        await head.append([])
+
+
+@pytest.mark.parametrize("fault", ["request lost", "answer lost", "late"])
+async def test_an_owner_finds_out_what_became_of_its_write(backend: FaultyBackend, fault: Fault) -> None:
+    owner = RootOwner(Store(backend), "p", NoFiles(), folder="root")
+    await owner.take_over(Root("p", {}))
+    backend.plan(fault)
+    unsettled(backend)
+
+    with pytest.raises(OutcomeUnknown):
+        await owner.update(lambda root: assign(root, [], Limits(), clock=5))
+    root = await owner.update(lambda root: assign(root, [], Limits(), clock=6))
+
+    assert root.steps.next == 1
+    assert root.under_way is not None
+    assert root.under_way.clock == (5 if fault == "answer lost" else 6)
+
+
+async def test_taking_over_survives_a_lost_answer(backend: FaultyBackend) -> None:
+    owner = RootOwner(Store(backend), "p", NoFiles(), folder="root")
+    backend.plan("answer lost")
+    unsettled(backend)
+
+    assert (await owner.take_over(Root("p", {}))).term == 2
+
+
+async def test_an_error_of_the_store_reaches_every_append_that_waits(
+    backend: FaultyBackend, server: MemoryServer
+) -> None:
+    head = log_head(backend)
+    server.table(HEADS)["p"] = None  # type: ignore[assignment]
+
+    with pytest.raises(Exception, match="NoneType"):
+        await head.append([])
+    del server.table(HEADS)["p"]
+    assert (await head.append([])).offset == 0
