@@ -1,0 +1,19 @@
+"""What is done with the rows that a spine finds."""
+
+from typing import Any
+
+import numpy as np
+
+from tidemill.pipeline.zset import sum_groups
+from tidemill.pipeline.zset.value import Weights
+
+
+def weights_found(matches: Any, count: int) -> Weights:
+    """For each of `count` keys the sum of the weights found for it: a spine does not add up its runs."""
+    totals = np.zeros(count, np.int64)
+    if len(matches.probe):
+        order = np.argsort(matches.probe, kind="stable")
+        probe = matches.probe[order]
+        starts = np.flatnonzero(np.append(True, probe[1:] != probe[:-1]))
+        totals[probe[starts]] = sum_groups(matches.found.weights[order], starts)
+    return totals

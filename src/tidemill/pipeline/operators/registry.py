@@ -1,0 +1,33 @@
+"""Which operator runs which node."""
+
+from collections.abc import Sequence
+
+from tidemill.pipeline.operators.aggregate import AggregateOperator, CombineOperator
+from tidemill.pipeline.operators.arrange import ArrangeOperator
+from tidemill.pipeline.operators.distinct import DistinctOperator
+from tidemill.pipeline.operators.join import JoinOperator
+from tidemill.pipeline.operators.negate import NegateOperator
+from tidemill.pipeline.operators.operator import Operator
+from tidemill.pipeline.operators.select import SelectOperator
+from tidemill.pipeline.operators.source import SourceOperator
+from tidemill.pipeline.operators.union import UnionOperator
+from tidemill.pipeline.operators.view import ViewOperator
+from tidemill.pipeline.plan import node as nodes
+
+OPERATORS: dict[type[nodes.Node], type[Operator]] = {
+    nodes.Source: SourceOperator,
+    nodes.Select: SelectOperator,
+    nodes.Union: UnionOperator,
+    nodes.Negate: NegateOperator,
+    nodes.Arrange: ArrangeOperator,
+    nodes.Join: JoinOperator,
+    nodes.Combine: CombineOperator,
+    nodes.Aggregate: AggregateOperator,
+    nodes.Distinct: DistinctOperator,
+    nodes.View: ViewOperator,
+}
+
+
+def build(node: nodes.Node, inputs: Sequence[nodes.Node]) -> Operator:
+    """The operator of a node, whose inputs are these nodes. Raises `KeyError` for what a runtime runs."""
+    return OPERATORS[type(node)](node, inputs)
