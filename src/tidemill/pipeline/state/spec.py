@@ -1,17 +1,25 @@
-"""What a state holds: the declaration by which an operator asks for one."""
+"""What a state is, what a manifest says of one of its runs, and which part of the hashes a worker owns."""
 
 from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
+
+from tidemill.pipeline.state.order import check_orderable
+from tidemill.pipeline.zset import SHARDS
+from tidemill.store.blobs import BlobRef
+
+HASHES = 1 << 64
+_SHARD_HASHES = HASHES // SHARDS
 
 
 @dataclass(frozen=True, slots=True)
 class StateSpec:
-    """The running sum of a stream of Z-sets, found by `key`.
+    """A running sum of Z-sets, and how it is looked up.
 
-    `width` is the number of weights per row, None for plain Z-sets. Rows of one key are kept in the order of
-    the columns `order`, when given. A state that is not `aligned` is not spread over pipeline workers by its
-    key: each may hold any row.
+    `key` are the columns by whose hash rows are found; `width` is that of the weights (`ZSet.width`);
+    `order` are columns that order the rows of one key, NULL first and NaN last. A state that is not
+    `aligned` is not spread by its key: any pipeline worker may hold any hash.
     """
 
     name: str
@@ -20,3 +28,76 @@ class StateSpec:
     width: int | None = None
     order: tuple[int, ...] = ()
     aligned: bool = True
+
+    def __post_init__(self) -> None:
+        for column in self.order:
+            check_orderable(self.schema.field(column))
+
+    @property
+    def key_is_row(self) -> bool:
+        """Whether the hash of the key is that of the whole row."""
+        return self.key == tuple(range(len(self.schema)))
+
+
+class RunRef(msgspec.Struct, frozen=True):
+    """What a manifest says of a run: where it lies and what it spans, so that few are opened in vain.
+
+    `lo` and `hi` are its first and last key hash. `layer` counts the rows of all runs that came out of the
+    same merge, itself included: they are disjoint and act as one. `lane` is the pipeline worker that wrote a
+    run of a state which is not aligned; None where the hash says who owns it.
+    """
+
+    state: str
+    name: str
+    size: int
+    digest: str
+    lo: int
+    hi: int
+    rows: int
+    layer: int
+    lane: int | None = None
+
+    @property
+    def blob(self) -> BlobRef:
+        return BlobRef(self.size, self.digest, self.name)
+
+    @property
+    def shards(self) -> range:
+        """The shards in which it may have rows."""
+        return range(self.lo // _SHARD_HASHES, self.hi // _SHARD_HASHES + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the pipeline worker with this number owns, of so many: a contiguous stretch of shards."""
+
+    worker: int = 0
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.worker < self.workers <= SHARDS:
+            raise ValueError(f"no pipeline worker {self.worker} of {self.workers} over {SHARDS} shards")
+
+    @property
+    def shards(self) -> range:
+        return range(SHARDS * self.worker // self.workers, SHARDS * (self.worker + 1) // self.workers)
+
+    @property
+    def lo(self) -> int:
+        """The first hash."""
+        return self.shards.start * _SHARD_HASHES
+
+    @property
+    def hi(self) -> int:
+        """The hash past the last."""
+        return self.shards.stop * _SHARD_HASHES
+
+    def touches(self, run: RunRef) -> bool:
+        """Whether any row of the run is this worker's."""
+        if run.lane is not None:
+            return run.lane % self.workers == self.worker
+        return run.lo < self.hi and run.hi >= self.lo
+
+    def owns(self, run: RunRef) -> bool:
+        """Whether every row of the run is this worker's, so that it alone may replace the run."""
+        return self.touches(run) and (run.lane is not None or (self.lo <= run.lo and run.hi < self.hi))

@@ -1,0 +1,92 @@
+"""The order of rows by column values: Spark's, as numbers that numpy sorts.
+
+NULL comes first, NaN last, -0.0 equals 0.0, text goes by its bytes, structs field by field, arrays element
+by element with the shorter first. Arrow's own sort puts NaN beside NULL and knows neither structs nor arrays.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.pipeline.errors import UnsupportedType
+from tidemill.pipeline.zset.hashing import fixed_values, list_lengths
+
+Codes = list[npt.NDArray[Any]]
+"""Arrays that order the rows of one batch, the most significant first. They mean nothing beside others."""
+
+
+def check_orderable(field: pa.Field) -> None:
+    """Raise `UnsupportedType` if values of the column have no order."""
+    kind = field.type
+    if pa.types.is_map(kind):
+        raise UnsupportedType(f"column {field.name!r}: maps have no order")
+    for index in range(kind.num_fields):
+        check_orderable(kind.field(index))
+
+
+def order_codes(rows: pa.RecordBatch, columns: Sequence[int]) -> Codes:
+    """Codes that compare as the rows do by these columns."""
+    return [code for index in columns for code in _codes(rows.column(index))]
+
+
+def dense_ranks(codes: Codes, length: int) -> npt.NDArray[np.int64]:
+    """One number for each row instead of several: equal where all codes are, else in their order."""
+    ranks = np.zeros(length, np.int64)
+    if codes and length:
+        order = np.lexsort(codes[::-1])
+        steps = np.zeros(length, np.bool_)
+        for code in codes:
+            steps[1:] |= code[order[1:]] != code[order[:-1]]
+        ranks[order] = np.cumsum(steps)
+    return ranks
+
+
+def _codes(array: pa.Array) -> Codes:
+    if pa.types.is_null(array.type):
+        return []
+    if not len(array):
+        return [np.zeros(0, np.int64)]
+    if not array.null_count:
+        return _value_codes(array)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    return [valid, *(np.where(valid, code, 0) for code in _value_codes(array))]
+
+
+def _value_codes(array: pa.Array) -> Codes:
+    """As `_codes`; what it says of a NULL means nothing."""
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        return [fixed_values(array.cast(pa.uint8()))]
+    if pa.types.is_floating(kind):
+        values = fixed_values(array).astype(np.float64) + 0.0  # -0.0 becomes 0.0
+        values[np.isnan(values)] = np.nan  # the one whose bits are above infinity's
+        bits = values.view(np.int64)
+        return [np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)]
+    if pa.types.is_decimal(kind):
+        words = fixed_values(array)
+        return [words[:, 1].copy().view(np.int64), words[:, 0]]
+    if pa.types.is_struct(kind):
+        return [code for child in array.flatten() for code in _codes(child)]
+    if pa.types.is_large_list(kind):
+        return [_rank_text(_as_text(array))]
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return [_rank_text(array)]
+    return [fixed_values(array)]
+
+
+def _rank_text(array: pa.Array) -> npt.NDArray[np.uint64]:
+    ranks = pc.rank(array, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
+    return np.asarray(ranks.to_numpy(zero_copy_only=False))
+
+
+def _as_text(array: pa.Array) -> pa.Array:
+    """Lists as the bytes of their elements' ranks, which compare as the lists do."""
+    ends = np.cumsum(list_lengths(array)) * 8
+    ranks = dense_ranks(_codes(array.flatten()), int(ends[-1]) // 8).astype(">u8")
+    offsets = np.append(0, ends).astype(np.int64)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(ranks)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(array), buffers)
