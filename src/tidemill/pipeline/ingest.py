@@ -96,6 +96,9 @@ def _cast(table: Source, name: str, array: pa.Array, kind: pa.DataType, zone: st
     try:
         if pa.types.is_timestamp(kind) and kind.tz and array.type.tz is None:
             array = pc.assume_timezone(array, zone)
+        if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
+            # Arrow asks for room for the largest integer, whatever the values are.
+            array = array.cast(pa.decimal256(76, kind.scale))
         return array.cast(kind, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         reason = str(error).partition("\n")[0]

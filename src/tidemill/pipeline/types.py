@@ -119,3 +119,22 @@ def conform(arrays: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
         for array, field in zip(arrays, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type with the small kinds of text, binary and array, which every reader of Arrow knows."""
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(plain(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(plain(kind.key_type), kind.item_field.with_type(plain(kind.item_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(plain(field.type)) for field in kind])
+    return kind
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(plain(field.type)) for field in schema])
