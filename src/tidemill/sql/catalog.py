@@ -1,0 +1,47 @@
+"""What a query is planned against: the tables and views that are there, and the circuit so far."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemill.pipeline.plan.circuit import Circuit
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table. Without a primary key its rows are spread by what the first view that uses it asks for."""
+
+    schema: Any
+    """In Spark's JSON form; the columns of the primary key are not nullable."""
+    key: tuple[int, ...] = ()
+    shard_key: tuple[int, ...] | None = None
+    """None until it is chosen; with a primary key, the same columns."""
+    epoch: int = 0
+    position: int | None = None
+    """Of its source in the circuit, once a view uses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    schema: Any
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    tables: dict[str, Table] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+    circuit: Circuit = field(default_factory=Circuit)
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What a new view adds: the circuit with its nodes appended, and what was decided on the way."""
+
+    circuit: Circuit
+    position: int
+    """Of the view."""
+    schema: Any
+    shard_keys: dict[str, tuple[int, ...]]
+    """Of the tables whose shard key this view has chosen."""
+    sources: dict[str, int]
+    """Positions of the sources of the tables that no view used before."""

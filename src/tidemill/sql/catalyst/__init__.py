@@ -1,0 +1,30 @@
+"""Catalyst as the front end: Spark parses, analyses and optimizes; here its plan is read.
+
+It promises that names, types and meaning are Spark's own, and refuses by name what it cannot read. It is the
+one place of `sql` that knows pyspark.
+
+Words: a *frame* is a table or view of the pipeline as a Spark frame without rows; a *scope* says at which
+position an expression finds an attribute; a *fragment* is an expression that Spark itself computes in a step,
+as SQL over columns c0, c1, …
+
+Read `session`, `read`, `expression`, `literal`, `fragment`; `changing` and `settings` guard the answers.
+"""
+
+from pyspark.sql import DataFrame as Frame
+
+from tidemill.sql.catalyst.changing import refuse_changing
+from tidemill.sql.catalyst.fragment import Fragments
+from tidemill.sql.catalyst.read import Reader
+from tidemill.sql.catalyst.session import Frames
+from tidemill.sql.catalyst.settings import settings
+from tidemill.sql.catalyst.table import table_schema
+from tidemill.sql.relation import AnyRelation
+
+
+def read(frames: Frames, frame: Frame) -> AnyRelation:
+    """The query that a frame stands for. Raises `Refused` for what cannot be kept or is not known."""
+    refuse_changing(frame)
+    return Reader(frames, Fragments(frames.spark)).read(frames.optimized(frame))
+
+
+__all__ = ["Frame", "Frames", "read", "table_schema", "settings"]

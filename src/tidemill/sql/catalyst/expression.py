@@ -1,0 +1,178 @@
+"""Catalyst's expressions, read as typed trees over positions.
+
+Each call over py4j costs a fraction of a millisecond, so what holds for a whole class is asked for once.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+
+from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.plan.expression import Call, Column, Tree
+from tidemill.sql.catalyst import literal
+
+EXPRESSION = "org.apache.spark.sql.catalyst.expressions.Expression"
+TRANSPARENT = {
+    "Alias",
+    "KnownNotNull",
+    "KnownNullable",
+    "KnownFloatingPointNormalized",
+    "NormalizeNaNAndZero",
+}
+"""They have the value of their child. Spark normalises floats in join keys, since it compares keys as bytes;
+ours compare by value, where -0.0 equals 0.0 and NaN equals NaN."""
+SUBQUERIES = {
+    "ScalarSubquery": "a subquery that gives one value",
+    "Exists": "EXISTS (SELECT …) in this place",
+    "InSubquery": "IN (SELECT …) in this place",
+    "ListQuery": "IN (SELECT …) in this place",
+    "LateralSubquery": "a LATERAL subquery in this place",
+}
+CHANGING = {
+    "Rand": "rand()",
+    "Randn": "randn()",
+    "Uuid": "uuid()",
+    "Shuffle": "shuffle()",
+    "MonotonicallyIncreasingID": "monotonically_increasing_id()",
+    "SparkPartitionID": "spark_partition_id()",
+    "InputFileName": "input_file_name()",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """At which position of its input an expression finds an attribute or the value of an aggregate."""
+
+    attributes: dict[int, int]
+    aggregates: dict[int, int] = field(default_factory=dict)
+
+    def find(self, node: JavaObject, kind: str) -> int | None:
+        """The position of the column that holds the value of this very node, if there is one."""
+        if kind == "AttributeReference":
+            return self.attributes[node.exprId().id()]
+        if kind == "AggregateExpression":
+            return self.aggregates[node.resultId().id()]
+        return None
+
+
+def items(sequence: JavaObject) -> list[JavaObject]:
+    """The elements of a Scala sequence."""
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
+def kind_of(node: JavaObject) -> str:
+    """The name of the node's class."""
+    return str(node.getClass().getName()).rsplit(".", 1)[-1].rstrip("$")
+
+
+def place_of(node: JavaObject) -> str:
+    """Where in the query the node comes from, as the start of a message; empty if that is not known."""
+    origin = node.origin()
+    if origin.line().isEmpty():
+        return ""
+    column = "" if origin.startPosition().isEmpty() else f", column {origin.startPosition().get() + 1}"
+    return f"line {origin.line().get()}{column}: "
+
+
+def read(node: JavaObject, scope: Scope) -> Tree:
+    """The expression with its attributes at their positions. Raises `Refused` for what has no fixed value."""
+    kind = kind_of(node)
+    if kind in TRANSPARENT:
+        return read(node.child(), scope)
+    if kind in SUBQUERIES:
+        raise Refused(
+            f"{place_of(node)}{SUBQUERIES[kind]} is not supported yet: make it a view of its own and join it"
+        )
+    if kind in CHANGING or not node.deterministic():
+        raise Refused(
+            f"{place_of(node)}{CHANGING.get(kind, node.sql())} gives another value each time: "
+            "compute it before the rows are inserted"
+        )
+    if kind == "Literal":
+        return literal.read(node)
+    spark_type = json.loads(node.dataType().json())
+    position = scope.find(node, kind)
+    if position is not None:
+        return Column(spark_type, position)
+    arguments = tuple(read(child, scope) for child in items(node.children()))
+    if kind == "InSet":
+        return Call(spark_type, "In", (*arguments, *_members(node)))
+    return Call(spark_type, kind, arguments, options(node))
+
+
+def _members(node: JavaObject) -> list[Tree]:
+    """The constants of a long IN list, which Catalyst keeps as a set of bare values."""
+    kind, values = node.child().dataType(), node.hset().toSeq()
+    members = [literal.of(value, kind, str(value)) for value in items(values)]
+    return sorted(members, key=str)
+
+
+def options(node: JavaObject) -> dict[str, str]:
+    """What the node knows beyond arguments and type: `mode`, `zone`, and the rest by Catalyst's names."""
+    found: dict[str, str] = {}
+    for index, (name, shape) in enumerate(_fields(node)):
+        if shape == "child":
+            continue
+        value = node.productElement(index)
+        if shape == "option":
+            if value.isEmpty() or _is_expression(node, value.get()):
+                continue
+            value = value.get()
+        elif shape == "sequence" and (value.isEmpty() or _is_expression(node, value.head())):
+            continue
+        key, text = _option(name, value)
+        found[key] = text
+    return found
+
+
+def _option(name: str, value: Any) -> tuple[str, str]:
+    if isinstance(value, bool):
+        if name in {"failOnError", "ansiEnabled"}:
+            return "mode", "ANSI" if value else "LEGACY"
+        return name, str(value).lower()
+    text = value.toString() if isinstance(value, JavaObject) else str(value)
+    if name in {"evalMode", "evalContext"}:
+        return "mode", re.sub(r"NumericEvalContext\((\w+),.*", r"\1", text)
+    return "zone" if name == "timeZoneId" else name, text
+
+
+def _is_expression(node: JavaObject, value: Any) -> bool:
+    """Whether it is an argument, or a pair of them as in the branches of CASE."""
+    if not isinstance(value, JavaObject):
+        return False
+    if value.getClass().getName() == "scala.Tuple2":
+        value = value._1()
+    return bool(_expression_class(node).isInstance(value))
+
+
+def _expression_class(node: JavaObject) -> JavaObject:
+    return node.getClass().getClassLoader().loadClass(EXPRESSION)
+
+
+_known_fields: dict[str, tuple[tuple[str, str], ...]] = {}
+_SHAPES = {
+    "scala.Option": "option",
+    "scala.collection.immutable.Seq": "sequence",
+    "scala.collection.Seq": "sequence",
+}
+
+
+def _fields(node: JavaObject) -> tuple[tuple[str, str], ...]:
+    """The fields of the node's class, each with what it may hold: a child, an option, a sequence, a value."""
+    name = str(node.getClass().getName())
+    if name not in _known_fields:
+        names = str(node.productElementNames().mkString(",")).split(",")
+        _known_fields[name] = tuple((field, _shape(node, field)) for field in names if field)
+    return _known_fields[name]
+
+
+def _shape(node: JavaObject, name: str) -> str:
+    if name == "dataType":
+        return "child"  # the type of the whole tree says it
+    held = node.getClass().getDeclaredField(name).getType()
+    if _expression_class(node).isAssignableFrom(held):
+        return "child"
+    return _SHAPES.get(str(held.getName()), "value")

@@ -1,0 +1,255 @@
+"""Spark's optimized plan, read as relations."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+
+from tidemill.pipeline import expressions
+from tidemill.pipeline.errors import Refused, UnsupportedType
+from tidemill.pipeline.plan.expression import Call, Tree, columns_of
+from tidemill.sql import relation
+from tidemill.sql.catalyst import expression
+from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.fragment import Fragments
+from tidemill.sql.catalyst.session import Frames
+from tidemill.sql.relation import AnyRelation, Scalar
+
+SAME_ROWS = {"Repartition", "RepartitionByExpression", "RebalancePartitions", "ReturnAnswer", "ResolvedHint"}
+"""They say how rows are spread, which a pipeline decides by itself."""
+FOREIGN = {"LogicalRelation", "HiveTableRelation", "DataSourceV2ScanRelation", "DataSourceV2Relation"}
+REFUSED = {
+    "Sort": ("ORDER BY", "a view has no order: sort when you read it"),
+    "GlobalLimit": ("LIMIT", "limit when you read the view"),
+    "LocalLimit": ("LIMIT", "limit when you read the view"),
+    "Offset": ("OFFSET", "skip rows when you read the view"),
+    "Tail": ("tail", "take the last rows when you read the view"),
+    "Window": ("a window function (OVER)", "group in a view of its own and join it"),
+    "Expand": (
+        "ROLLUP, CUBE, GROUPING SETS or several DISTINCT aggregates",
+        "write one view for each grouping",
+    ),
+    "Generate": ("explode or another function that makes rows", "make the rows before you insert them"),
+    "Sample": ("TABLESAMPLE", "its rows are drawn anew each time"),
+    "UnionLoop": ("a recursive query", ""),
+    "LocalRelation": ("a query over constants, or one that is always empty", "insert the rows into a table"),
+    "OneRowRelation": ("a SELECT without FROM", "insert the row into a table"),
+    "Range": ("range()", "insert its rows into a table"),
+    "InMemoryRelation": ("a cached frame", "unpersist it first"),
+}
+
+
+class Reader:
+    """Reads the plans of frames over the tables and views of one pipeline."""
+
+    def __init__(self, frames: Frames, fragments: Fragments) -> None:
+        self._frames = frames
+        self._fragments = fragments
+
+    def read(self, plan: JavaObject) -> AnyRelation:
+        """The plan as a relation. Raises `Refused` for a node or expression that we do not know."""
+        kind = kind_of(plan)
+        if kind in SAME_ROWS:
+            return self.read(plan.child())
+        match kind:
+            case "LogicalRDD":
+                return self._leaf(plan)
+            case "Project":
+                return self._project(plan)
+            case "Filter":
+                return self._filter(plan)
+            case "Join":
+                return self._join(plan)
+            case "Aggregate":
+                return self._aggregate(plan)
+            case "Union":
+                children = tuple(self.read(child) for child in items(plan.children()))
+                return relation.Union(schema_of(plan), place_of(plan), children)
+        raise self._unknown(plan, kind)
+
+    def _unknown(self, plan: JavaObject, kind: str) -> Refused:
+        if kind in FOREIGN:
+            name = plan.simpleString(100)
+            return Refused(
+                f"{place_of(plan)}{name} is not a table of the pipeline: CREATE TABLE and insert its rows"
+            )
+        construct, instead = REFUSED.get(kind, (f"the operation {kind}", ""))
+        hint = f": {instead}" if instead else ""
+        return Refused(f"{place_of(plan)}{construct} is not supported yet in a view{hint}")
+
+    def _leaf(self, plan: JavaObject) -> relation.Leaf:
+        name = self._frames.name_of(plan)
+        if name is None:
+            raise Refused(
+                f"{place_of(plan)}the frame with columns {', '.join(plan.schema().fieldNames())} is "
+                "not a table or view of the pipeline: CREATE TABLE and insert its rows"
+            )
+        return relation.Leaf(schema_of(plan), place_of(plan), name)
+
+    def _project(self, plan: JavaObject) -> relation.Project:
+        child, scope = plan.child(), attributes(plan.child())
+        columns = tuple(self._scalar(column, scope, schema_of(child)) for column in items(plan.projectList()))
+        return relation.Project(schema_of(plan), place_of(plan), self.read(child), columns)
+
+    def _filter(self, plan: JavaObject) -> relation.Filter:
+        child = plan.child()
+        condition = self._scalar(plan.condition(), attributes(child), schema_of(child))
+        return relation.Filter(schema_of(plan), place_of(plan), self.read(child), condition)
+
+    def _join(self, plan: JavaObject) -> relation.Join:
+        left, right = plan.left(), plan.right()
+        schema, width = both(schema_of(left), schema_of(right)), left.output().size()
+        scope = Scope(positions(items(left.output()) + items(right.output())))
+        keys: list[tuple[Scalar, Scalar]] = []
+        rest: list[Scalar] = []
+        for node in conjuncts(plan.condition()):
+            pair = self._key(node, scope, width) if kind_of(node) == "EqualTo" else None
+            if pair is None:
+                rest.append(self._scalar(node, scope, schema))
+            else:
+                sides = zip(pair, (left, right), strict=True)
+                one, other = (self._scalar(key, attributes(side), schema_of(side)) for key, side in sides)
+                keys.append((one, other))
+        kind = kind_of(plan.joinType())
+        return relation.Join(
+            schema_of(plan),
+            place_of(plan),
+            kind,
+            self.read(left),
+            self.read(right),
+            tuple(keys),
+            both_true(rest),
+        )
+
+    def _key(self, node: JavaObject, scope: Scope, width: int) -> tuple[JavaObject, JavaObject] | None:
+        """The sides of an equation, that over the left relation first; None if it is not such a pair."""
+        one, other = node.left(), node.right()
+        reads_left = {index < width for index in columns_of(expression.read(one, scope))}
+        others_left = {index < width for index in columns_of(expression.read(other, scope))}
+        if reads_left == {True} and others_left == {False}:
+            return one, other
+        if reads_left == {False} and others_left == {True}:
+            return other, one
+        return None
+
+    def _aggregate(self, plan: JavaObject) -> relation.Aggregate:
+        child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
+        grouping = items(plan.groupingExpressions())
+        keys = tuple(self._scalar(key, scope, schema) for key in grouping)
+        functions: list[relation.Function] = []
+        found: dict[int, int] = {}
+        for node in items(plan.aggregateExpressions()):
+            for call in aggregate_calls(node):
+                function = self._function(call, scope, schema)
+                if function not in functions:
+                    functions.append(function)
+                found[call.resultId().id()] = len(keys) + functions.index(function)
+        fields = [
+            nullable(name_of(key), scalar.tree.spark_type) for key, scalar in zip(grouping, keys, strict=True)
+        ]
+        fields += [nullable(function.text, function.spark_type) for function in functions]
+        group_schema = {"type": "struct", "fields": fields}
+        inner = Scope(positions(grouping), found)
+        results = tuple(
+            self._scalar(node, inner, group_schema) for node in items(plan.aggregateExpressions())
+        )
+        return relation.Aggregate(
+            schema_of(plan), place_of(plan), self.read(child), keys, tuple(functions), results, group_schema
+        )
+
+    def _function(self, call: JavaObject, scope: Scope, schema: Any) -> relation.Function:
+        inner = call.aggregateFunction()
+        arguments = tuple(self._scalar(child, scope, schema) for child in items(inner.children()))
+        condition = call.filter()
+        options = expression.options(inner)
+        if call.isDistinct():
+            options["distinct"] = "true"
+        return relation.Function(
+            kind_of(inner),
+            arguments,
+            None if condition.isEmpty() else self._scalar(condition.get(), scope, schema),
+            json.loads(inner.dataType().json()),
+            options,
+            str(call.sql()),
+        )
+
+    def _scalar(self, node: JavaObject, scope: Scope, schema: Any) -> Scalar:
+        tree = expression.read(node, scope)
+        return Scalar(tree, unproved(tree), lambda: self._fragments.text(node, scope, schema))
+
+
+def unproved(tree: Tree) -> str | None:
+    """The function that keeps us from computing the expression ourselves, if there is one."""
+    try:
+        return expressions.supports(tree)
+    except UnsupportedType as error:
+        return str(error)
+
+
+def schema_of(plan: JavaObject) -> Any:
+    """The plan's schema, without what Spark notes about columns for itself."""
+    schema = json.loads(plan.schema().json())
+    for field in schema["fields"]:
+        field["metadata"] = {
+            name: value for name, value in field["metadata"].items() if name == "__COLLATIONS"
+        }
+    return schema
+
+
+def attributes(plan: JavaObject) -> Scope:
+    """The scope of an expression over the rows of a plan."""
+    return Scope(positions(items(plan.output())))
+
+
+def positions(nodes: list[JavaObject]) -> dict[int, int]:
+    """Where each attribute stands. What is no attribute is nowhere."""
+    return {
+        node.exprId().id(): index
+        for index, node in enumerate(nodes)
+        if kind_of(node) in {"AttributeReference", "Alias"}
+    }
+
+
+def name_of(node: JavaObject) -> str:
+    return str(node.name() if kind_of(node) == "AttributeReference" else node.sql())
+
+
+def nullable(name: str, spark_type: Any) -> dict[str, Any]:
+    return {"name": name, "type": spark_type, "nullable": True, "metadata": {}}
+
+
+def both(left: Any, right: Any) -> Any:
+    return {"type": "struct", "fields": left["fields"] + right["fields"]}
+
+
+def conjuncts(condition: JavaObject) -> list[JavaObject]:
+    """The parts of an optional condition that must all be true, from left to right."""
+    waiting = [] if condition.isEmpty() else [condition.get()]
+    found: list[JavaObject] = []
+    while waiting:
+        node = waiting.pop(0)
+        if kind_of(node) == "And":
+            waiting[:0] = [node.left(), node.right()]
+        else:
+            found.append(node)
+    return found
+
+
+def both_true(scalars: list[Scalar]) -> Scalar | None:
+    """One condition of several, evaluated from left to right."""
+    if not scalars:
+        return None
+    tree = scalars[0].tree
+    for scalar in scalars[1:]:
+        tree = Call("boolean", "And", (tree, scalar.tree))
+    why = next((scalar.unproved for scalar in scalars if scalar.unproved), None)
+    return Scalar(tree, why, lambda: " AND ".join(f"({scalar.text()})" for scalar in scalars))
+
+
+def aggregate_calls(node: JavaObject) -> Iterator[JavaObject]:
+    if kind_of(node) == "AggregateExpression":
+        yield node
+    else:
+        for child in items(node.children()):
+            yield from aggregate_calls(child)

@@ -1,0 +1,118 @@
+"""A pipeline's tables and views in Spark: empty frames, seen by name while a query is analysed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from tidemill.pipeline.errors import NoSuchName, Refused
+
+
+class Frames:
+    """The tables and views of one pipeline as frames of a session, which hold no rows.
+
+    Each lies over an RDD of its own: Spark folds an empty local relation away, and the RDD's number tells, in
+    any plan, which table a leaf stands for. The session's own catalog is left alone: a query is analysed in a
+    clone of the session, which has its settings and functions, and in which our names hide others.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        if type(spark).__module__.startswith("pyspark.sql.connect"):
+            raise Refused(
+                "a Spark Connect session cannot plan a pipeline: use a classic one, made with .master(…)"
+            )
+        self.spark = spark
+        self._frames: dict[str, tuple[Any, DataFrame]] = {}
+        self._names: dict[int, str] = {}
+
+    def register(self, name: str, schema: Any) -> None:
+        """Make a table or view known. Nothing happens as long as its schema stays the same."""
+        known = self._frames.get(name)
+        if known and known[0] == schema:
+            return
+        empty = self.spark.sparkContext.emptyRDD()
+        frame = self.spark.createDataFrame(empty, StructType.fromJson(schema))
+        self.forget(name)
+        self._frames[name] = schema, frame
+        self._names[_number(frame)] = name
+
+    def frame(self, name: str) -> DataFrame:
+        """The table or view, to build queries on."""
+        if name not in self._frames:
+            raise NoSuchName(f"there is no table or view {name!r}")
+        return self._frames[name][1].alias(name)
+
+    @property
+    def names(self) -> set[str]:
+        return set(self._frames)
+
+    def forget(self, name: str) -> None:
+        """Frames of that name, and what was built on them, can no longer become a view."""
+        if self._frames.pop(name, None):
+            self._names = {number: other for number, other in self._names.items() if other != name}
+
+    def name_of(self, leaf: JavaObject) -> str | None:
+        """The table or view that a leaf of a plan stands for."""
+        return self._names.get(leaf.rdd().id())
+
+    def query(self, text: str, line: int = 1, column: int = 1) -> DataFrame:
+        """The frame of a query over the tables and views. `line` and `column` say where its text starts.
+
+        Raises `Refused` with Spark's message if it is not a query, or names what is not there.
+        """
+        session = self._clone()
+        # Spark counts lines and columns from the start of what it is given.
+        padded = "\n" * (line - 1) + " " * (column - 1) + text
+        try:
+            plan = session._jsparkSession.sessionState().sqlParser().parseQuery(padded)
+            return DataFrame(self._rows(session, plan), session)
+        except (AnalysisException, ParseException) as error:
+            raise Refused(_first_line(error)) from error
+
+    def _clone(self) -> SparkSession:
+        session = SparkSession(self.spark.sparkContext, self.spark._jsparkSession.cloneSession())
+        for name, (_, frame) in self._frames.items():
+            self._rows(session, frame._jdf.logicalPlan()).createOrReplaceTempView(f"`{name}`")
+        return session
+
+    def _rows(self, session: SparkSession, plan: JavaObject) -> JavaObject:
+        return jvm(self.spark).org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+
+    def optimized(self, frame: DataFrame) -> JavaObject:
+        """Spark's optimized plan. Not the frame's own, in which whatever the user cached is a leaf."""
+        session = frame.sparkSession._jsparkSession
+        with self._active(session):
+            return session.sessionState().optimizer().execute(frame._jdf.queryExecution().analyzed())
+
+    @contextmanager
+    def _active(self, session: JavaObject) -> Iterator[None]:
+        """Within it, Spark's rules follow that session's settings."""
+        sessions = jvm(self.spark).org.apache.spark.sql.classic.SparkSession
+        before = sessions.getActiveSession()
+        sessions.setActiveSession(session)
+        try:
+            yield
+        finally:
+            if before.isDefined():
+                sessions.setActiveSession(before.get())
+            else:
+                sessions.clearActiveSession()
+
+
+def jvm(spark: SparkSession) -> Any:
+    """The classes of the session's Java machine."""
+    return spark._jvm
+
+
+def _number(frame: DataFrame) -> int:
+    return int(frame._jdf.logicalPlan().rdd().id())
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "Spark refused the query").rstrip(
+        "; "
+    )

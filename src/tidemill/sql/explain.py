@@ -1,0 +1,172 @@
+"""A circuit for people: one line per node, with its stage, what it computes, keeps and costs."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tidemill.pipeline import types
+from tidemill.pipeline.operators.registry import OPERATORS
+from tidemill.pipeline.plan import node as nodes
+from tidemill.pipeline.plan.circuit import Circuit
+from tidemill.pipeline.plan.expression import Call, Column, Tree
+from tidemill.pipeline.plan.node import AggregateCall, AnyNode
+
+INFIX = {
+    "Add": "+",
+    "Subtract": "-",
+    "Multiply": "*",
+    "Divide": "/",
+    "IntegralDivide": "div",
+    "Remainder": "%",
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "And": "AND",
+    "Or": "OR",
+}
+QUIET = {"mode": "ANSI"}
+"""An option with this value says nothing new."""
+
+
+def explain(circuit: Circuit) -> str:
+    """The circuit as text: a numbered list, each node after its inputs.
+
+    "keeps" is the state that it holds between steps; the cost is that of a change.
+    """
+    return "\n".join(_line(entry) for entry in describe(circuit))
+
+
+def _line(entry: dict[str, Any]) -> str:
+    inputs = f" {', '.join(map(str, entry['inputs']))}" if entry["inputs"] else ""
+    keeps = f"; keeps {entry['keeps']}" if entry["keeps"] else ""
+    head = f"{entry['position']:>3} [stage {entry['stage']}] {entry['node']}{inputs}"
+    return f"{head}: {entry['does']}{keeps}; {entry['cost']}"
+
+
+def describe(circuit: Circuit) -> list[dict[str, Any]]:
+    """The same as data: per node its position, stage, kind, inputs, what it does, keeps and costs."""
+    return [
+        {
+            "position": position,
+            "stage": circuit.stages[position],
+            "node": type(node).__name__,
+            "inputs": list(node.inputs),
+            "columns": [field["name"] for field in node.spark_schema["fields"]],
+            "does": _does(node, [circuit.nodes[index] for index in node.inputs]),
+            "keeps": _keeps(node),
+            "cost": OPERATORS[type(node)].cost if type(node) in OPERATORS else "O(change)",
+            "in_spark": isinstance(node, nodes.SparkSelect),
+            "fingerprint": circuit.fingerprints[position],
+        }
+        for position, node in enumerate(circuit.nodes)
+    ]
+
+
+def _does(node: AnyNode, inputs: Sequence[AnyNode]) -> str:
+    names = _distinct([field["name"] for one in inputs for field in one.spark_schema["fields"]])
+    match node:
+        case nodes.Source(table=table, key=key, shard_key=shard_key):
+            primary = f" with primary key ({_columns(_names(node), key)})" if key else ""
+            return f"table {table}{primary}, spread by ({_columns(_names(node), shard_key)})"
+        case nodes.Select(where=where):
+            columns = [text(tree, names) for tree in node.columns]
+            return _select(node, columns, None if where is None else text(where, names))
+        case nodes.SparkSelect():
+            shown = _select(node, node.columns, node.where)
+            return (
+                f"in Spark, for a function that is not proved here, over c0… = ({', '.join(names)}): {shown}"
+            )
+        case nodes.Exchange(key=key):
+            return f"to the owners of ({_columns(_carried(inputs[0]), key)})"
+        case nodes.Arrange(key=key):
+            return f"by ({_columns(names, key)})"
+        case nodes.Join(condition=condition):
+            sides = (f"({_columns(_names(one), _arranged_by(one))})" for one in inputs)
+            return " = ".join(sides) + (f" where {text(condition, names)}" if condition else "")
+        case nodes.Combine(keys=keys, functions=functions):
+            return _groups(names, keys, functions)
+        case nodes.Aggregate(keys=keys, functions=functions, input_schema=schema):
+            return _groups([field["name"] for field in schema["fields"]], keys, functions)
+        case nodes.View(name=name):
+            return f"view {name} ({', '.join(_names(node))})"
+    return f"({', '.join(_names(node))})"
+
+
+def _keeps(node: AnyNode) -> str:
+    match node:
+        case nodes.Source() | nodes.Arrange() | nodes.View():
+            return "its rows"
+        case nodes.Distinct():
+            return "how often each row is there"
+        case nodes.Aggregate(functions=functions):
+            ordered = any(one.function in {"Min", "Max"} for one in functions)
+            return "a total per group" + (", and the values that MIN and MAX choose from" if ordered else "")
+    return ""
+
+
+def _groups(names: Sequence[str], keys: tuple[int, ...], functions: tuple[AggregateCall, ...]) -> str:
+    shown = ", ".join(_call(names, one) for one in functions)
+    return f"{shown} by ({_columns(names, keys)})" if keys else f"{shown} of all rows"
+
+
+def _call(names: Sequence[str], call: AggregateCall) -> str:
+    argument = "*" if call.argument is None else names[call.argument]
+    condition = "" if call.filter is None else f" where {names[call.filter]}"
+    return f"{call.function}({argument}{_options(call.options)}){condition}"
+
+
+def _names(node: AnyNode) -> list[str]:
+    return _distinct([field["name"] for field in node.spark_schema["fields"]])
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names; one that is there several times is told by its position."""
+    count = Counter(names)
+    return [name if count[name] == 1 else f"{name}#{index}" for index, name in enumerate(names)]
+
+
+def _carried(node: AnyNode) -> list[str]:
+    """The names of the columns that a node puts out: those of a `Combine` start with its keys."""
+    names = _names(node)
+    return [names[index] for index in node.keys] if isinstance(node, nodes.Combine) else names
+
+
+def _arranged_by(node: AnyNode) -> tuple[int, ...]:
+    if isinstance(node, nodes.Source):
+        return node.shard_key
+    return node.key if isinstance(node, nodes.Arrange) else ()
+
+
+def _columns(names: Sequence[str], positions: Sequence[int]) -> str:
+    return ", ".join(names[index] for index in positions)
+
+
+def _select(node: AnyNode, columns: Sequence[str], where: str | None) -> str:
+    pairs = zip(columns, _names(node), strict=True)
+    shown = ", ".join(column if column == name else f"{column} AS {name}" for column, name in pairs)
+    return shown + (f" where {where}" if where else "")
+
+
+def text(tree: Tree, names: Sequence[str]) -> str:
+    """An expression over columns of these names, close to how SQL writes it."""
+    if isinstance(tree, Column):
+        return names[tree.index]
+    if not isinstance(tree, Call):
+        return str(tree)
+    arguments = [text(argument, names) for argument in tree.arguments]
+    options = _options(tree.options)
+    if tree.function in INFIX and not options:
+        return f"({f' {INFIX[tree.function]} '.join(arguments)})"
+    if tree.function == "Cast":
+        return f"Cast({arguments[0]} AS {types.sql_name(tree.type)}{options})"
+    return f"{tree.function}({', '.join(arguments)}{options})"
+
+
+def _options(options: dict[str, str]) -> str:
+    shown = {
+        name: value for name, value in sorted(options.items()) if QUIET.get(name) != value and name != "zone"
+    }
+    return "".join(f", {name}={value}" for name, value in shown.items())

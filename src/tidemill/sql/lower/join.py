@@ -1,0 +1,143 @@
+"""Inner joins on equal keys."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.plan import node
+from tidemill.pipeline.plan.expression import Call, Column, Tree, shift
+from tidemill.sql.lower.builder import Builder, Rows, conjuncts
+from tidemill.sql.lower.select import in_spark
+from tidemill.sql.relation import AnyRelation, Join, Scalar
+
+REFUSED = {
+    "Cross": "a join without an equality of both sides",
+    "LeftOuter": "LEFT OUTER JOIN",
+    "RightOuter": "RIGHT OUTER JOIN",
+    "FullOuter": "FULL OUTER JOIN",
+    "LeftSemi": "LEFT SEMI JOIN, IN (SELECT …) or EXISTS",
+    "LeftAnti": "LEFT ANTI JOIN, NOT IN (SELECT …) or NOT EXISTS",
+    "LeftSingle": "a correlated subquery that gives one value",
+    "ExistenceJoin": "IN (SELECT …) or EXISTS beside another condition",
+}
+
+
+def lower_join(relation: AnyRelation, build: Builder) -> Rows | None:
+    """Both sides arranged by their keys, and the pairs of rows; further conditions are tested on the pairs.
+
+    A side that is a table spread by the very key is joined on the table's own rows.
+    """
+    if not isinstance(relation, Join):
+        return None
+    kind = relation.kind if relation.keys else "Cross"
+    if kind != "Inner":
+        raise Refused(
+            f"{relation.place}{REFUSED.get(kind, kind)} is not supported yet in a view: "
+            "write an inner join on equal columns"
+        )
+    left = _side(build, relation.left, [pair[0] for pair in relation.keys])
+    right = _side(build, relation.right, [pair[1] for pair in relation.keys])
+    order = _order(build, left, right)
+    left, right = _arranged(build, left.ordered(order)), _arranged(build, right.ordered(order))
+    schema = _both(build, left, right)
+    width = len(build.nodes[left.rows.base].spark_schema["fields"])
+    columns = left.output(0) + right.output(width)
+    proved = relation.condition is not None and not relation.condition.unproved
+    condition = None
+    if relation.condition and proved:
+        condition = shift(relation.condition.tree, {index: tree.index for index, tree in enumerate(columns)})
+    spread = [left.key, tuple(index + width for index in right.key)]
+    position = build.add(node.Join((left.rows.base, right.rows.base), schema, condition), spread)
+    rows = Rows(position, None, columns, relation.schema)
+    if relation.condition and not proved:
+        return in_spark(build, rows, relation.condition, None, relation.schema)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a join: its rows, of which the first `width` columns go on, and where its key stands."""
+
+    rows: Rows
+    key: tuple[int, ...]
+    width: int
+
+    def ordered(self, order: tuple[int, ...]) -> "Side":
+        return Side(self.rows, tuple(self.key[index] for index in order), self.width)
+
+    def output(self, after: int) -> tuple[Column, ...]:
+        """The columns that go on, when the node below comes after so many others."""
+        trees = self.rows.columns[: self.width]
+        return tuple(
+            Column(tree.spark_type, tree.index + after) for tree in trees if isinstance(tree, Column)
+        )
+
+    def base_key(self) -> tuple[int, ...] | None:
+        """The key's positions in the node below, if it has these columns."""
+        trees = [self.rows.columns[index] for index in self.key]
+        plain = tuple(tree.index for tree in trees if isinstance(tree, Column))
+        return plain if len(plain) == len(trees) else None
+
+
+def _side(build: Builder, relation: AnyRelation, keys: list[Scalar]) -> Side:
+    """The side with a column for each part of the key."""
+    rows = build.lower(relation)
+    width = len(rows.columns)
+    columns = [Column(tree.spark_type, index) for index, tree in enumerate(rows.columns)]
+    trees: list[Tree] = [*columns, *(key.tree for key in keys if not isinstance(key.tree, Column))]
+    fields = [
+        {"name": f"key{index}", "type": tree.spark_type, "nullable": True, "metadata": {}}
+        for index, tree in enumerate(trees[width:])
+    ]
+    schema = {"type": "struct", "fields": [*rows.schema["fields"], *fields]}
+    key = tuple(trees.index(key.tree) for key in keys)
+    if any(key.unproved for key in keys):
+        scalars = [Scalar(tree, None, lambda: "") for tree in columns]
+        computed = [key for key in keys if not isinstance(key.tree, Column)]
+        rows = in_spark(build, rows, None, (*scalars, *computed), schema)
+    elif len(trees) > width:
+        rows = build.select(rows, None, tuple(trees), schema)
+    return Side(rows, key, width)
+
+
+def _order(build: Builder, left: Side, right: Side) -> tuple[int, ...]:
+    """In which order to take the parts of the key, so that a side need not be exchanged."""
+    for side in (left, right):
+        for spread in build.spread_of(side.rows):
+            if sorted(spread) == sorted(side.key) and len(set(spread)) == len(spread):
+                return tuple(side.key.index(index) for index in spread)
+    return tuple(range(len(left.key)))
+
+
+def _arranged(build: Builder, side: Side) -> Side:
+    """The side as the rows of a node that keeps them by the key."""
+    if _is_own_arrangement(build, side):
+        key = side.base_key()
+        assert key is not None
+        return Side(Rows(side.rows.base, None, side.rows.columns, side.rows.schema), key, side.width)
+    position = build.exchanged(build.put(side.rows), side.key)
+    schema = build.nodes[position].spark_schema
+    arranged = build.add(node.Arrange((position,), schema, side.key), build.spread(position))
+    return Side(build.all_of(arranged), side.key, side.width)
+
+
+def _is_own_arrangement(build: Builder, side: Side) -> bool:
+    """Whether the rows are those of a table spread by the key, but for NULLs in it, which join nothing."""
+    source = build.nodes[side.rows.base]
+    if not isinstance(source, node.Source) or side.base_key() != source.shard_key:
+        return False
+    if not all(isinstance(tree, Column) for tree in side.rows.columns):
+        return False
+    return all(_tests_key(part, source.shard_key) for part in conjuncts(side.rows.where))
+
+
+def _tests_key(tree: Tree, key: tuple[int, ...]) -> bool:
+    match tree:
+        case Call(function="IsNotNull", arguments=(Column(index=index),)):
+            return index in key
+    return False
+
+
+def _both(build: Builder, left: Side, right: Side) -> Any:
+    fields = [field for side in (left, right) for field in build.nodes[side.rows.base].spark_schema["fields"]]
+    return {"type": "struct", "fields": fields}
