@@ -1,0 +1,21 @@
+"""Aggregate functions: what each keeps of the rows of a group, and its value from what is kept.
+
+It promises exact values: they depend on the bag of rows alone, not on the order of arrival nor on rows that
+came and went. A float sum is the exact one, rounded once.
+
+Words: a *counter* is a number per group to which every row adds, in proportion to its weight; a *detail* is
+what a function needs beyond counters, a Z-set of its own with rows (group, something); a *measure* is what a
+function asks to know of a group: some counters, or something about a detail. Functions that ask for the same
+share it.
+
+Read `measure`, then a kind of function: `counts`, `integers`, `decimals`, `floats`, `extremes`; then
+`layout`, which puts the functions of a node together. `limbs` and `rounding` are arithmetic; `keys`
+normalises.
+
+To add a function: a subclass of `measure.Function` in the file of its kind, and its name in `FUNCTIONS`. That
+is all if what it measures adds up (`Counters`); if not, it brings a `Detail` and a way to read it (`Looked`).
+"""
+
+from tidemill.pipeline.operators.aggregates.layout import FUNCTIONS, Layout, function_of
+
+__all__ = ["FUNCTIONS", "Layout", "function_of"]

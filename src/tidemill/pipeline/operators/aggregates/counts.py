@@ -1,0 +1,42 @@
+"""COUNT, and the counts that other functions need."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.pipeline.operators.aggregates.measure import Chosen, Counters, Function, Integers
+from tidemill.pipeline.plan.node import AggregateCall
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Counters):
+    """How many rows are chosen."""
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def amounts(self, rows: pa.RecordBatch) -> list[Integers | None]:
+        mask = self.chosen.mask(rows)
+        return [None if mask is None else mask.astype(np.int64)]
+
+
+ALL_ROWS = Rows(Chosen(None, None))
+
+
+class Count(Function):
+    """COUNT(*) and COUNT(column)."""
+
+    def __init__(self, call: AggregateCall, argument: pa.Field | None) -> None:
+        super().__init__(call, argument)
+        self.measures = (Rows(self.counted),)
+
+    @classmethod
+    def takes(cls, kind: pa.DataType | None) -> bool:  # noqa: ARG003
+        return True
+
+    def value(self, *found: Any) -> pa.Array:
+        (count,) = found
+        return pa.array(count, self.type)

@@ -1,0 +1,128 @@
+"""The functions of one aggregation put together: counters side by side, one Z-set for each detail."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.pipeline import types
+from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.operators.aggregates.counts import ALL_ROWS, Count
+from tidemill.pipeline.operators.aggregates.decimals import DecimalAverage, DecimalSum
+from tidemill.pipeline.operators.aggregates.extremes import Max, Min
+from tidemill.pipeline.operators.aggregates.floats import FloatAverage, FloatSum
+from tidemill.pipeline.operators.aggregates.integers import IntegerAverage, IntegerSum
+from tidemill.pipeline.operators.aggregates.keys import normalised
+from tidemill.pipeline.operators.aggregates.measure import (
+    Counters,
+    Detail,
+    Function,
+    Looked,
+    Measure,
+    Touched,
+)
+from tidemill.pipeline.operators.operator import Access, Flow, Port
+from tidemill.pipeline.plan.node import AggregateCall
+from tidemill.pipeline.state.spec import StateSpec
+from tidemill.pipeline.zset import Groups, ZSet, group_rows, multiply_checked
+from tidemill.pipeline.zset.value import Weights, batch, empty_rows, take_rows
+
+FUNCTIONS: dict[str, tuple[type[Function], ...]] = {
+    "Count": (Count,),
+    "Sum": (IntegerSum, DecimalSum, FloatSum),
+    "Average": (IntegerAverage, DecimalAverage, FloatAverage),
+    "Min": (Min,),
+    "Max": (Max,),
+}
+"""By Catalyst's name, what may compute it: the first that takes the type of the argument."""
+
+
+def function_of(call: AggregateCall, schema: pa.Schema) -> Function:
+    """The function over rows of this schema. Raises `Refused` if there is none for the argument's type."""
+    argument = None if call.argument is None else schema.field(call.argument)
+    kind = None if argument is None else argument.type
+    for function in FUNCTIONS.get(call.function, ()):
+        if function.takes(kind):
+            return function(call, argument)
+    over = "" if kind is None else f" over {types.sql_name(kind)}"
+    raise Refused(f"the aggregate function {call.function}{over} cannot be kept incrementally")
+
+
+class Layout:
+    """What `Combine` puts out and `Aggregate` keeps. Both make it from the same plan, so that they agree.
+
+    The first port has a row per group that rows were added to or taken from, with its counters, the first of
+    which counts rows; then each detail has a port. All rows start with the group's columns.
+    """
+
+    def __init__(self, schema: pa.Schema, keys: Sequence[int], calls: Sequence[AggregateCall]) -> None:
+        self.keys = tuple(keys)
+        self.functions = tuple(function_of(call, schema) for call in calls)
+        self.counters: dict[Counters, slice] = {}
+        self.details: dict[Detail, int] = {}
+        self.looked: dict[Looked, int] = {}
+        self.width = 0
+        for measure in (ALL_ROWS, *(each for function in self.functions for each in function.measures)):
+            self._include(measure)
+        self.key_schema = pa.schema([schema.field(key) for key in keys])
+        self.detail_schemas = [pa.schema([*self.key_schema, each.field(schema)]) for each in self.details]
+        self.ports = (Port(self.key_schema, self.width), *map(Port, self.detail_schemas))
+
+    def _include(self, measure: Measure) -> None:
+        """Give the measure its place, unless it has one."""
+        if isinstance(measure, Looked):
+            self.looked[measure] = self.details.setdefault(measure.detail, len(self.details) + 1)
+        elif measure not in self.counters:
+            self.counters[measure] = slice(self.width, self.width + measure.width)
+            self.width += measure.width
+
+    @property
+    def states(self) -> tuple[StateSpec, ...]:
+        """One for each port."""
+        totals = StateSpec("", self.key_schema, tuple(range(len(self.keys))), self.width)
+        pairs = enumerate(zip(self.details, self.detail_schemas, strict=True), 1)
+        return (totals, *(detail.state(str(slot), schema) for slot, (detail, schema) in pairs))
+
+    def combine(self, change: ZSet) -> Flow:
+        """What a change adds to each port. Raises `StepAborted` when a number does not fit.
+
+        Without keys the one group is always among the totals, if only with zeros: its row exists even when
+        nothing went in.
+        """
+        if not len(change):
+            first = self.ports[0].empty()
+            if not self.keys:
+                first = ZSet(empty_rows(self.key_schema, 1), np.zeros((1, self.width), np.int64))
+            return (first, *(port.empty() for port in self.ports[1:]))
+        rows, weights = change.rows, change.weights
+        columns = [normalised(rows.column(key)) for key in self.keys]
+        keys = batch(columns, self.key_schema, len(change))
+        groups = group_rows(keys)
+        totals = ZSet(take_rows(keys, groups.first), self._totals(rows, weights, groups))
+        details = [detail.combine(rows, weights, groups) for detail in self.details]
+        flows = [
+            ZSet(batch([*take_rows(totals.rows, group).columns, value], schema, len(group)), amounts)
+            for (group, value, amounts), schema in zip(details, self.detail_schemas, strict=True)
+        ]
+        if self.keys and not self.details:
+            totals = totals.filter(np.asarray(totals.weights.any(axis=1)))
+        return (totals, *flows)
+
+    def _totals(self, rows: pa.RecordBatch, weights: Weights, groups: Groups) -> Weights:
+        amounts = (amount for measure in self.counters for amount in measure.amounts(rows))
+        columns = [
+            groups.sum(weights if amount is None else multiply_checked(amount, weights)) for amount in amounts
+        ]
+        return np.stack(columns, axis=1)
+
+    def values(self, access: Access, groups: Touched, totals: Weights, *, before: bool) -> list[pa.Array]:
+        """The value of each function for each group; `totals` are the groups' counters."""
+        found: dict[Measure, Any] = {}
+        for counters, at in self.counters.items():
+            found[counters] = totals[:, at.start] if counters.width == 1 else totals[:, at]
+        for looked, slot in self.looked.items():
+            found[looked] = looked.read(access.own(slot), groups, before=before)
+        return [
+            function.value(*(found[measure] for measure in function.measures)) for function in self.functions
+        ]

@@ -1,0 +1,139 @@
+"""What an aggregate function is, and what it may ask to know of a group."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidemill.pipeline.plan.node import AggregateCall
+from tidemill.pipeline.state.spec import StateSpec
+from tidemill.pipeline.zset import Groups
+from tidemill.pipeline.zset.equality import valid_mask
+from tidemill.pipeline.zset.hashing import Hashes
+from tidemill.pipeline.zset.value import Mask, Weights
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The rows that a function sees: those with a value in `column` for which `filter` is true.
+
+    None stands for a condition that always holds.
+    """
+
+    column: int | None
+    filter: int | None
+
+    def mask(self, rows: pa.RecordBatch) -> Mask | None:
+        """Which rows; None for all."""
+        mask = None
+        if self.column is not None and rows.column(self.column).null_count:
+            mask = valid_mask(rows.column(self.column))
+        if self.filter is not None:
+            # What a NULL holds beneath means nothing.
+            true = rows.column(self.filter).fill_null(False).to_numpy(zero_copy_only=False)
+            mask = true if mask is None else mask & true
+        return mask
+
+
+@dataclass(frozen=True, slots=True)
+class Counters(ABC):
+    """A measure that adds up: each row adds so many numbers, times its weight."""
+
+    chosen: Chosen
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many counters."""
+
+    @abstractmethod
+    def amounts(self, rows: pa.RecordBatch) -> list[Integers | None]:
+        """What each row adds to each counter at weight 1; None for 1. Rows not chosen must add 0."""
+
+
+class Detail(ABC):
+    """A Z-set kept beside the counters, with rows of the group's columns and one more. Compared by value."""
+
+    @abstractmethod
+    def field(self, schema: pa.Schema) -> pa.Field:
+        """The column after those of the group; `schema` is that of the input."""
+
+    @abstractmethod
+    def combine(
+        self, rows: pa.RecordBatch, weights: Weights, groups: Groups
+    ) -> tuple[Integers, pa.Array, Weights]:
+        """What rows add to it, added up: numbers of groups, values of the further column, weights."""
+
+    def state(self, name: str, schema: pa.Schema) -> StateSpec:
+        return StateSpec(name, schema, tuple(range(len(schema) - 1)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Touched:
+    """Groups to be looked up: their columns and the hashes of these."""
+
+    keys: pa.RecordBatch
+    hashes: Hashes
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+
+@dataclass(frozen=True, slots=True)
+class Looked(ABC):
+    """A measure that is read from the spine of a detail."""
+
+    detail: Detail
+
+    @abstractmethod
+    def read(self, spine: Any, groups: Touched, *, before: bool) -> Any:
+        """What is found for these groups, one after the other; `before` is without this round's change."""
+
+
+Measure = Counters | Looked
+
+
+class Function(ABC):
+    """One aggregate over one column. Made once per node; pure."""
+
+    cost: ClassVar[str] = "O(change)"
+
+    measures: tuple[Measure, ...]
+    """What it wants to know of a group, in the order in which `value` takes it."""
+
+    def __init__(self, call: AggregateCall, argument: pa.Field | None) -> None:
+        self.type = call.type
+        self.mode = call.options.get("mode", "ANSI")
+        self.argument = argument
+        self.chosen = Chosen(call.argument, call.filter)
+        known = argument is None or not argument.nullable
+        self.counted = Chosen(None if known else call.argument, call.filter)
+        """The same rows, said so that equal counts are found equal."""
+
+    @classmethod
+    def takes(cls, kind: pa.DataType | None) -> bool:
+        """Whether it is defined over a column of this type; None for no column."""
+        return kind is not None
+
+    @abstractmethod
+    def value(self, *found: Any) -> pa.Array:
+        """Its value for each group: from arrays of counters (n,) or (n, width), or what `read` gave."""
+
+
+def masked(values: npt.NDArray[Any], valid: Mask, kind: pa.DataType) -> pa.Array:
+    """An array that is NULL where not valid."""
+    return pa.array(values, kind, mask=None if valid.all() else ~valid)
+
+
+def stretches(numbers: Sequence[int] | Integers) -> Integers:
+    """Where in a sorted array each run of equal numbers begins."""
+    found = np.asarray(numbers)
+    begins = np.ones(len(found), np.bool_)
+    begins[1:] = found[1:] != found[:-1]
+    return np.flatnonzero(begins)
