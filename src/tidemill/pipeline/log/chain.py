@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidemill.pipeline.errors import ForeignState
+from tidemill.pipeline.failpoint import reach
 from tidemill.store.blobs import BlobRef, Blobs
 
 T = TypeVar("T")
@@ -126,6 +127,7 @@ async def page_out(chain: Chain[T], files: Files, folder: str) -> Chain[T]:
     while (due := chain.due()) is not None:
         name = f"{folder}/{due.level}-{due.first}-{due.last}"
         chain = chain.paged(due, await files.put(name, due.encode()))
+        reach("log.page.after_write")
     return chain
 
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from tidemill.pipeline.errors import ForeignState
+from tidemill.pipeline.failpoint import reach
 from tidemill.pipeline.log.chain import Files
 from tidemill.pipeline.log.segment import SegmentRef
 from tidemill.store.blobs import BlobRef
@@ -27,7 +28,10 @@ async def write_listing(files: Files, name: str, segments: Sequence[SegmentRef])
     """A listing of these segments; published under the name if it is too long for a document."""
     if len(segments) <= INLINE:
         return Listing(tuple(segments))
-    return Listing(blob=await files.put(name, msgspec.json.encode({"format": FORMAT, "segments": segments})))
+    content = msgspec.json.encode({"format": FORMAT, "segments": segments})
+    listing = Listing(blob=await files.put(name, content))
+    reach("log.listing.after_write")
+    return listing
 
 
 async def read_listing(files: Files, listing: Listing) -> tuple[SegmentRef, ...]:

@@ -25,7 +25,8 @@ class Written(Enum):
     """What became of an output."""
 
     APPENDED = "appended"
-    REPEATED = "repeated"  # it was there already: thrown away
+    REPEATED = "repeated"  # it was there already, and the same: thrown away
+    DIFFERENT = "different"  # it was there already, and not the same: thrown away, with a warning
     OUTDATED = "outdated"  # it was there once and is not kept any more: thrown away
 
 
@@ -76,8 +77,8 @@ class OutputLog:
         """
         root = self._owner.root
         found = place(root, step)
-        if found is Written.REPEATED:
-            await self._compare(step, segments)
+        if found is Written.REPEATED and not await self._same(step, segments):
+            return Written.DIFFERENT
         if found is Written.APPENDED:
             name = f"{self._folder}/listing/t{root.term}/s{step}"
             listing = await write_listing(self._files, name, segments)
@@ -116,7 +117,9 @@ class OutputLog:
                 changes.append(Change(record.number, record.offsets, mine))
         return changes
 
-    async def _compare(self, step: int, segments: Sequence[SegmentRef]) -> None:
+    async def _same(self, step: int, segments: Sequence[SegmentRef]) -> bool:
         record, before = await self.read(step)
-        if record.state == "done" and (views := differing(before, segments)):
+        views = differing(before, segments) if record.state == "done" else []
+        if views:
             log.warning("output.differs", step=step, views=views)
+        return not views
