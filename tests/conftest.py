@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from servers import Postgres, PostgresServer, ServerMissing
-from tidemill.pipeline.runtimes.java import NoJava
+from tidemill.pipeline.runtimes.java import Java, NoJava, prepare_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,16 @@ def doomed_postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
+def java() -> Java:
+    """A Java that Spark runs on, and that PySpark will use."""
+    try:
+        return prepare_java()
+    except NoJava as error:
+        do_without(error)
+
+
+@pytest.fixture(scope="session")
+def spark(java: Java) -> "Iterator[SparkSession]":
     """The Spark that all tests share, on two threads, started when first asked for.
 
     Settings that a test changes with `spark.conf.set` are for the test to put back.
@@ -74,9 +83,6 @@ def spark() -> "Iterator[SparkSession]":
     # By name, as this loads Spark, which most runs do without.
     create_session = import_module("tidemill.pipeline.runtimes.session").create_session
     quiet = {"spark.driver.memory": "1g", "spark.log.level": "ERROR"}
-    try:
-        session = create_session("tests", master="local[2]", settings=quiet)
-    except NoJava as error:
-        do_without(error)
+    session = create_session("tests", master="local[2]", settings=quiet)
     yield session
     session.stop()

@@ -9,15 +9,16 @@ import platform
 import socket
 import ssl
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from http.client import HTTPException
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 
 import tidemill
@@ -32,6 +33,9 @@ OLDEST_SQLITE = (3, 51, 3)
 SLOW_FSYNC_MS = 50.0
 SLOW_WRITE_MS = 250.0
 LARGE_SKEW_MS = 1000.0
+
+TRIAL = (sys.executable, "-m", "tidemill.pipeline.runtimes.trial")
+TRIAL_TIMEOUT_S = 180
 
 _ROUNDS = 8
 _SCRATCH = Collection("doctor")
@@ -53,10 +57,17 @@ class Finding:
     fix: str | None = None
 
 
-async def examine(settings: Settings) -> list[Finding]:
-    """Run all checks, those of the machine first."""
-    findings = [check_python(), check_java(), check_sqlite(), check_data(settings.data), check_port(settings)]
-    return [*findings, *await check_store(settings)]
+async def examine(settings: Settings, *, spark: bool = False) -> list[Finding]:
+    """Run all checks, those of the machine first; with `spark`, start that too, which takes a while."""
+    return [
+        check_python(),
+        check_java(),
+        try_spark() if spark else check_spark(),
+        check_sqlite(),
+        check_data(settings.data),
+        check_port(settings),
+        *await check_store(settings),
+    ]
 
 
 def check_python() -> Finding:
@@ -76,6 +87,30 @@ def check_java() -> Finding:
         fix = "pip install 'tidemill[java]', or install a JDK 17 or 21; tasks and the cluster work without"
         return Finding("java", State.WARNING, "no Java that Spark runs on, so pipelines cannot run", fix)
     return Finding("java", State.OK, str(java))
+
+
+def check_spark() -> Finding:
+    """Which Spark is installed; whether it runs, `try_spark` tells."""
+    try:
+        return Finding("spark", State.OK, f"PySpark {metadata.version('pyspark')}")
+    except metadata.PackageNotFoundError:
+        fix = "pip install 'tidemill[spark]'; tasks and the cluster work without"
+        return Finding("spark", State.WARNING, "PySpark is not installed, so pipelines cannot run", fix)
+
+
+def try_spark(trial: Sequence[str] = TRIAL) -> Finding:
+    """Start Spark and run a tiny query through a Python task."""
+    try:
+        answer = subprocess.run(trial, capture_output=True, text=True, timeout=TRIAL_TIMEOUT_S, check=True)
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    except subprocess.TimeoutExpired:
+        reason = f"no answer within {TRIAL_TIMEOUT_S} s"
+    else:
+        return Finding("spark", State.OK, answer.stdout.strip())
+    return Finding(
+        "spark", State.PROBLEM, f"Spark does not run: {reason}", f"see all of it: {' '.join(trial)}"
+    )
 
 
 def check_sqlite() -> Finding:

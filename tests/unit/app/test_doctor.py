@@ -2,15 +2,28 @@
 
 import http.server
 import socket
+import sys
 import threading
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from tidemill.app import doctor
-from tidemill.app.doctor import State, check_cas, check_clock, check_data, check_port, check_store, examine
+from tidemill.app.doctor import (
+    State,
+    check_cas,
+    check_clock,
+    check_data,
+    check_port,
+    check_spark,
+    check_store,
+    examine,
+    try_spark,
+)
 from tidemill.app.settings import Settings
+from tidemill.pipeline.runtimes.java import Java
 from tidemill.store import Store, Unavailable, open_store
 
 
@@ -60,6 +73,7 @@ async def test_a_fit_machine_has_no_problems(tmp_path: Path) -> None:
     assert [finding.check for finding in findings] == [
         "python",
         "java",
+        "spark",
         "sqlite",
         "data",
         "port",
@@ -69,6 +83,36 @@ async def test_a_fit_machine_has_no_problems(tmp_path: Path) -> None:
     ]
     assert [finding for finding in findings if finding.state is State.PROBLEM] == []
     assert all(finding.fix for finding in findings if finding.state is not State.OK)
+
+
+def test_spark_is_tried_for_real_when_asked(java: Java) -> None:
+    finding = try_spark()
+
+    assert (finding.check, finding.state) == ("spark", State.OK)
+    assert "a tiny query takes" in finding.message
+
+
+def test_a_spark_that_does_not_run_is_a_problem_with_its_last_words() -> None:
+    finding = try_spark([sys.executable, "-c", "import sys; sys.exit('at first\\nno such luck')"])
+
+    assert finding.state is State.PROBLEM
+    assert finding.message.endswith(": no such luck")
+    assert finding.fix
+
+
+def test_a_spark_that_hangs_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "TRIAL_TIMEOUT_S", 0.1)
+
+    assert try_spark([sys.executable, "-c", "input()"]).state is State.PROBLEM
+
+
+def test_a_spark_that_is_not_installed_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+
+    assert check_spark().state is State.WARNING
 
 
 def test_a_data_folder_that_cannot_be_is_a_problem(tmp_path: Path) -> None:

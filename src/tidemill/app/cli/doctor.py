@@ -24,14 +24,15 @@ def doctor(
     host: Annotated[str | None, setting("host")] = None,
     port: Annotated[str | None, setting("port")] = None,
     config: ConfigFlag = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark and time a tiny query.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check Python, Java, SQLite, data folder, port, clock and store; say how to fix what is wrong.
+    """Check Python, Java, Spark, SQLite, data folder, port, clock and store; say how to fix what is wrong.
 
     Example: tidemill doctor --store postgresql://db/tidemill
     """
     flags = {"store": store, "data": data, "host": host, "port": port}
-    findings = asyncio.run(examine(resolve(local_layers(flags, config))))
+    findings = asyncio.run(examine(resolve(local_layers(flags, config)), spark=spark))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:

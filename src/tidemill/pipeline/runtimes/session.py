@@ -8,13 +8,11 @@ import os
 import re
 import shutil
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import SparkNoSuchElementException
 from pyspark.sql import SparkSession
@@ -94,15 +92,6 @@ class Advice:
     cost: str
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """How long a session took to start, and then a tiny query with a Python task in it."""
-
-    version: str
-    start_s: float
-    query_s: float
-
-
 def create_session(
     app: str = "tidemill", *, master: str = "local[*]", settings: Mapping[str, str] = {}
 ) -> SparkSession:
@@ -158,18 +147,6 @@ def advise(spark: SparkSession) -> list[Advice]:
     return found
 
 
-def try_session() -> Trial:
-    """Start a session, run a tiny query through a Python task, stop. Spark's own errors pass through."""
-    began = time.perf_counter()
-    spark = create_session("tidemill-doctor", master="local[1]", settings={"spark.log.level": "ERROR"})
-    try:
-        started = time.perf_counter()
-        spark.range(1).mapInArrow(_same, "id long").toArrow()
-        return Trial(spark.version, started - began, time.perf_counter() - started)
-    finally:
-        spark.stop()
-
-
 def tuned_for(master: str) -> dict[str, str]:
     """The part of `TUNED` that fits where the tasks run."""
     return {name: value for name, value in TUNED.items() if is_local(master) or name not in _LOCAL_ONLY}
@@ -214,7 +191,3 @@ def _entry(spark: SparkSession, name: str) -> Any:
     """How Spark itself declares the setting; None when it does not know it."""
     assert spark._jvm is not None
     return spark._jvm.org.apache.spark.internal.config.ConfigEntry.findEntry(name)
-
-
-def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
