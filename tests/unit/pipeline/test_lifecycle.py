@@ -207,6 +207,8 @@ async def test_an_error_of_the_body_reaches_whoever_asks(loop: WorkerLoop, body:
     body.fails = True
     body.assign(5)
     await loop.start(4)
+    await settle()
+
     with pytest.raises(ZeroDivisionError):
         await loop.pause()
     with pytest.raises(ZeroDivisionError):
