@@ -22,3 +22,7 @@ To add an operator:
 4. its property test: `tidemill.pipeline.testing.check` with the query in plain Python. It proves that many
    small steps == one big step == several rounds == created late == that query, on random changes.
 """
+
+from tidemill.pipeline.operators.registry import OPERATORS, build
+
+__all__ = ["build", "OPERATORS"]
