@@ -1,5 +1,6 @@
 """Tidemill keeps answers fresh and work done, coordinated by nothing but a database.
 
+- `tidemill.Pipeline`  tables that change and views that follow, on a Spark session
 - `tidemill.Lock`      a lock among processes that share nothing but a store; it hands out a fence
 - `tidemill.LeaseLost` what it raises when it cannot be trusted any more
 
@@ -13,11 +14,16 @@ from tidemill.base.version import __version__
 
 if TYPE_CHECKING:
     from tidemill.api.lock import Lock
+    from tidemill.api.pipeline import Pipeline
     from tidemill.cluster.errors import LeaseLost
 
-__all__ = ["Lock", "LeaseLost", "__version__"]
+__all__ = ["Pipeline", "Lock", "LeaseLost", "__version__"]
 
-_HOMES = {"Lock": "tidemill.api.lock", "LeaseLost": "tidemill.cluster.errors"}
+_HOMES = {
+    "Pipeline": "tidemill.api.pipeline",
+    "Lock": "tidemill.api.lock",
+    "LeaseLost": "tidemill.cluster.errors",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ from tidemill.base.ids import new_token
 from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.exchange import Layout, Parcel
 from tidemill.pipeline.log.segment import SegmentRef, read_segment, write_segment
-from tidemill.pipeline.operators import build
+from tidemill.pipeline.operators.registry import build
 from tidemill.pipeline.operators.operator import Access, Flow, Moment, Operator, Port
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.plan.node import AnyNode, Arrange, Exchange, Join, Source, SparkSelect, View
@@ -336,3 +336,14 @@ def state_name(circuit: Circuit, position: int, slot: str) -> str:
     """The name of an operator's state: says what it computes, so that it is found again."""
     fingerprint = circuit.fingerprints[position]
     return f"{fingerprint}.{slot}" if slot else fingerprint
+
+
+def state_names(circuit: Circuit) -> set[str]:
+    """The names of all states that the operators of a circuit keep."""
+    operators = [_operator(circuit, node) for node in circuit.nodes]
+    return {
+        state_name(circuit, position, spec.name)
+        for position, operator in enumerate(operators)
+        if operator is not None
+        for spec in operator.states()
+    }

@@ -36,6 +36,11 @@ class Circuit(msgspec.Struct, frozen=True, dict=True):
         return tuple(found)
 
     @cached_property
+    def digest(self) -> str:
+        """What the whole circuit computes."""
+        return hashlib.blake2b("".join(self.fingerprints).encode(), digest_size=8).hexdigest()
+
+    @cached_property
     def stages(self) -> tuple[int, ...]:
         """For each node the stage it runs in. An exchange belongs to the stage that receives."""
         found: list[int] = []

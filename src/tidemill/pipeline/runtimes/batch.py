@@ -30,7 +30,7 @@ from tidemill.pipeline.exchange import Layout, Parcel, cut
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.runtimes import fragment
 from tidemill.pipeline.state.files import RunFiles
-from tidemill.pipeline.state.merge import Merged, MergeUnit, run_merge
+from tidemill.pipeline.state.merges import Merged, MergeUnit, run_merge
 from tidemill.pipeline.task import Report, StepTask
 from tidemill.pipeline.worker import PipelineWorker
 from tidemill.pipeline.zset import from_ipc, to_ipc
@@ -64,6 +64,9 @@ class BatchRuntime:
         self._group = f"tidemill-{new_token()}"
         self._plan: DataFrame | None = None
         self._circuit = Circuit()
+
+    def check(self, circuit: Circuit) -> None:
+        """Every circuit runs here."""
 
     def prepare(self, circuit: Circuit) -> None:
         layout = Layout(self.workers)

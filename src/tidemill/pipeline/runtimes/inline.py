@@ -7,7 +7,7 @@ from tidemill.pipeline.exchange import Layout, Parcel
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.plan.node import SparkSelect
 from tidemill.pipeline.state.files import RunFiles
-from tidemill.pipeline.state.merge import Merged, MergeUnit, run_merge
+from tidemill.pipeline.state.merges import Merged, MergeUnit, run_merge
 from tidemill.pipeline.task import Report, StepTask
 from tidemill.pipeline.worker import PipelineWorker
 
@@ -22,11 +22,14 @@ class InlineRuntime:
         self.workers = workers
         self._workers: tuple[PipelineWorker, ...] | None = None
 
-    def prepare(self, circuit: Circuit) -> None:
+    def check(self, circuit: Circuit) -> None:
         for node in circuit.nodes:
             if isinstance(node, SparkSelect):
                 fragment = ", ".join(node.columns)
                 raise Refused(f"{fragment:.200}: runs in Spark only; use the batch runtime, not inline")
+
+    def prepare(self, circuit: Circuit) -> None:
+        self.check(circuit)
         layout = Layout(self.workers)
         self._workers = tuple(PipelineWorker(circuit, number, layout) for number in range(self.workers))
 

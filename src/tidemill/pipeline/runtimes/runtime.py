@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tidemill.pipeline.plan.circuit import Circuit
-from tidemill.pipeline.state.merge import Merged, MergeUnit
+from tidemill.pipeline.state.merges import Merged, MergeUnit
 from tidemill.pipeline.task import Report, StepTask
 
 
@@ -18,8 +18,12 @@ class Runtime(Protocol):
     name: str
     workers: int
 
+    def check(self, circuit: Circuit) -> None:
+        """Raise `Refused` for a circuit that this runtime cannot run."""
+        ...
+
     def prepare(self, circuit: Circuit) -> None:
-        """Get ready for the steps of a circuit. Raises `Refused` for one that this runtime cannot run."""
+        """Get ready for the steps of a circuit."""
         ...
 
     def run(self, task: StepTask, deadline_s: float) -> tuple[Report, ...]:

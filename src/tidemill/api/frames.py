@@ -1,0 +1,122 @@
+"""Frames that users hand in, staged as segments of the input log before they count.
+
+A frame of Spark is staged by Spark's tasks, in files that each attempt names for itself; pandas and Arrow
+frames are staged here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from tidemill.base.ids import new_token
+from tidemill.pipeline.errors import BadInput
+from tidemill.pipeline.ingest import WEIGHT, to_change
+from tidemill.pipeline.log.segment import SegmentRef, write_segment
+from tidemill.pipeline.plan.node import Source
+from tidemill.store.blobs import Blobs
+
+Frame: TypeAlias = DataFrame | pd.DataFrame | pa.Table | pa.RecordBatch | Sequence[Mapping[str, Any]]
+
+SEGMENT_ROWS = 500_000
+_REF = "ref string"
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Makes segments of one table from frames. Can be pickled: Spark's tasks use it.
+
+    With `weight`, every row has that weight; without, each has its own in `_weight`.
+    """
+
+    blobs: Blobs
+    folder: str
+    table: Source
+    weight: int | None
+    zone: str
+
+    def stage(self, frame: Frame) -> tuple[SegmentRef, ...]:
+        """Check the rows and publish them. Raises `BadInput` when they do not fit; nothing counts yet."""
+        if isinstance(frame, DataFrame):
+            return self._stage_spark(frame)
+        return tuple(self._stage_arrow(self._to_arrow(frame)))
+
+    def _stage_arrow(self, rows: pa.Table) -> Iterator[SegmentRef]:
+        for start in range(0, max(rows.num_rows, 1), SEGMENT_ROWS):
+            piece = rows.slice(start, SEGMENT_ROWS)
+            change = to_change(self.table, piece, weight=self.weight, zone=self.zone)
+            if len(change):
+                name = f"{self.folder}/in/{new_token()}"
+                yield write_segment(self.blobs, name, self.table.table, change, self.table.shard_key)
+
+    def _stage_spark(self, frame: DataFrame) -> tuple[SegmentRef, ...]:
+        _check_names(self.table, frame)
+        refs = frame.mapInArrow(self._stage_batches, _REF).toArrow().column(0).to_pylist()
+        found = [msgspec.json.decode(ref) for ref in refs]
+        if errors := sorted(item["error"] for item in found if "error" in item):
+            raise BadInput(errors[0])
+        return tuple(msgspec.convert(item, SegmentRef) for item in found)
+
+    def _stage_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs in Spark's tasks: rows in, names of published segments out."""
+        try:
+            for rows in _gathered(batches):
+                for ref in self._stage_arrow(rows):
+                    yield pa.RecordBatch.from_pydict({"ref": [msgspec.json.encode(ref).decode()]})
+        except BadInput as error:
+            text = msgspec.json.encode({"error": str(error)}).decode()
+            yield pa.RecordBatch.from_pydict({"ref": [text]})
+
+    def _to_arrow(self, frame: Any) -> pa.Table:
+        if isinstance(frame, pa.Table):
+            return frame
+        if isinstance(frame, pa.RecordBatch):
+            return pa.Table.from_batches([frame])
+        try:
+            if isinstance(frame, pd.DataFrame):
+                return pa.Table.from_pandas(frame, self._hint(map(str, frame.columns)), preserve_index=False)
+            if isinstance(frame, Sequence) and all(isinstance(row, Mapping) for row in frame):
+                names = dict.fromkeys(name for row in frame for name in row)
+                return pa.Table.from_pylist([dict(row) for row in frame], self._hint(names))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            reason = str(error).partition("\n")[0]
+            raise BadInput(f"table {self.table.table}: {reason}") from error
+        raise BadInput(
+            f"table {self.table.table}: rows come as a frame of Spark, pandas or Arrow, "
+            f"or as a list of dicts, not as {type(frame).__name__}"
+        )
+
+    def _hint(self, names: Iterable[str]) -> pa.Schema | None:
+        """The table's types for these columns, so that Python values become what the table wants.
+
+        None when a column is not known: the check of names says so better than a conversion would.
+        """
+        known = {field.name: field.with_nullable(True) for field in self.table.schema}
+        known[WEIGHT] = pa.field(WEIGHT, pa.int64())
+        names = list(names)
+        return pa.schema([known[name] for name in names]) if all(name in known for name in names) else None
+
+
+def _check_names(table: Source, frame: DataFrame) -> None:
+    if unknown := [name for name in frame.columns if name not in (*table.schema.names, WEIGHT)]:
+        raise BadInput(
+            f"table {table.table}: no column {', '.join(unknown)}; it has {', '.join(table.schema.names)}"
+        )
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches put together to the size of a segment."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        if count >= SEGMENT_ROWS:
+            yield pa.Table.from_batches(held)
+            held, count = [], 0
+    if held:
+        yield pa.Table.from_batches(held)

@@ -1,0 +1,236 @@
+"""`tidemill.Pipeline`: tables that change and views that follow, on the caller's own Spark session.
+
+    with tidemill.Pipeline(spark, "auctions") as p:
+        p.sql("CREATE TABLE bids (auction BIGINT, price BIGINT)")
+        p.sql("CREATE VIEW top AS SELECT auction, max(price) m FROM bids GROUP BY auction")
+        p.insert("bids", frame)                  # durable on return
+        record = p.step()                        # every view is now what Spark SQL would answer
+        p.view("top").to_pandas()
+        p.changes("top", since=record.number - 1).to_pandas()
+
+A folder holds all of it: an SQLite file with the two documents, and blobs with log and state. Opening it
+again after a crash goes on where the last acknowledged append left off.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, overload
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemill.api.folder import PipelineFolder
+from tidemill.api.frames import Frame, Staging
+from tidemill.api.reader import Reader
+from tidemill.api.rows import Rows
+from tidemill.pipeline.engine import FOLDER, Engine, Policy
+from tidemill.pipeline.errors import NotOpen, Refused
+from tidemill.pipeline.log.head import Receipt
+from tidemill.pipeline.log.root import StepRecord
+from tidemill.pipeline.log.segment import SegmentRef
+from tidemill.pipeline.plan.node import Source
+from tidemill.pipeline.runtimes.batch import BatchRuntime
+from tidemill.pipeline.runtimes.inline import InlineRuntime
+from tidemill.pipeline.runtimes.runtime import Runtime
+from tidemill.pipeline.runtimes.session import check_session, create_session
+from tidemill.pipeline.state.files import RunFiles
+from tidemill.pipeline.step import Pending
+from tidemill.sql.planner import Planner
+
+RuntimeName = Literal["batch", "inline"]
+
+
+class Pipeline:
+    """A pipeline in a folder, opened or created; survives a crash at any moment.
+
+    Without a session one is started, tuned for small steps, and left running. One process may have the
+    folder open at a time; use it from one thread. Leaving the `with` block commits a version, so that the
+    next open has nothing to repeat.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | None,
+        path: str | Path,
+        *,
+        runtime: RuntimeName = "batch",
+        workers: int | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        self.spark = create_session() if spark is None else spark
+        check_session(self.spark)
+        self._folder = PipelineFolder(Path(path))
+        try:
+            self._planner = Planner(self.spark)
+            files = RunFiles(self._folder.place.blobs)
+            self._engine = Engine(self._folder.place, self._runtime(runtime, files, workers), files, policy)
+            self._engine.open("", self._planner.settings())
+            self._planner.load(self._engine.plan)
+        except BaseException:
+            self._folder.close()
+            raise
+        self._reader = Reader(self.spark, self._folder.place.blobs)
+        self._open = True
+
+    def _runtime(self, name: RuntimeName, files: RunFiles, workers: int | None) -> Runtime:
+        if name == "batch":
+            return BatchRuntime(self.spark, files, workers)
+        if name == "inline":
+            return InlineRuntime(files, workers or 2)
+        raise Refused(f"there is no runtime {name!r}: it is 'batch' or 'inline'")
+
+    # What there is
+
+    def sql(self, text: str) -> None:
+        """Create or drop tables and views: one or several statements, each done before the next.
+
+        Raises `Refused` with the line for what cannot be kept incrementally; the statements before it stand.
+        """
+        engine = self._engine_open()
+        for change in self._planner.statements(text):
+            engine.change_plan(change.plan, change.fresh)
+            self._planner.load(change.plan)
+
+    def table(self, name: str) -> DataFrame:
+        """A table or view as a frame to build views from. It holds no rows: read those with `view`."""
+        return self._planner.frame(name)
+
+    @overload
+    def view(self, name: str) -> Rows: ...
+
+    @overload
+    def view(self, name: str, frame: DataFrame) -> None: ...
+
+    def view(self, name: str, frame: DataFrame | None = None) -> Rows | None:
+        """Read a view (or table) as of the last step; with a frame over the tables, create it instead.
+
+        A view that is created late is filled by the next step.
+        """
+        engine = self._engine_open()
+        if frame is None:
+            spec, step = self._planner.state(name), engine.root.last - 1
+            if spec is None:
+                return self._reader.change(self._planner.schema(name), (), step)
+            return self._reader.state(spec, engine.runs.of(spec.name), step)
+        change = self._planner.view(name, frame)
+        engine.change_plan(change.plan, change.fresh)
+        self._planner.load(change.plan)
+        return None
+
+    def drop(self, name: str) -> None:
+        """Drop a view or table and its state. Refused, with their names, while others use it."""
+        self.sql(f"DROP VIEW `{name}`" if name in self._planner.views else f"DROP TABLE `{name}`")
+
+    def explain(self) -> str:
+        """The circuit: each operator with its keys, the state it keeps and what a change costs it."""
+        return self._planner.explain()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return self._planner.tables
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        return self._planner.views
+
+    # Input
+
+    def insert(
+        self, table: str, frame: Frame, *, producer: str | None = None, sequence: int | None = None
+    ) -> Receipt:
+        """Append rows; durable on return, in the views after the next step.
+
+        With a primary key, a row takes the place of the one with its key. A repeat of (producer, sequence)
+        gets the same receipt and appends nothing. Raises `BadInput` when the rows do not fit the table.
+        """
+        return self._append(self._stage(table, frame, 1), producer, sequence)
+
+    def delete(
+        self, table: str, frame: Frame, *, producer: str | None = None, sequence: int | None = None
+    ) -> Receipt:
+        """Append the deletion of rows: whole rows or, with a primary key, just their keys.
+
+        The step that finds a row missing is aborted.
+        """
+        return self._append(self._stage(table, frame, -1), producer, sequence)
+
+    def apply(
+        self,
+        changes: Mapping[str, Frame],
+        *,
+        producer: str | None = None,
+        sequence: int | None = None,
+    ) -> Receipt:
+        """Append changes of several tables as one: rows with a column `_weight`, 1 to insert, -1 to delete."""
+        segments = [ref for table, frame in changes.items() for ref in self._stage(table, frame, None)]
+        return self._append(segments, producer, sequence)
+
+    def pending(self) -> list[Pending]:
+        """The appends that no step has taken yet, with the error of those whose step was aborted."""
+        return self._engine_open().pending()
+
+    def discard(self, offset: int) -> None:
+        """Have no step take this append. Raises `NoSuchName` when it is not pending."""
+        self._engine_open().discard(offset)
+
+    def _stage(self, table: str, frame: Frame, weight: int | None) -> tuple[SegmentRef, ...]:
+        staging = Staging(self._folder.place.blobs, FOLDER, self._source(table), weight, self._planner.zone)
+        return staging.stage(frame)
+
+    def _source(self, table: str) -> Source:
+        """The table's source; its rows are spread from the first append on."""
+        change = self._planner.settle(table)
+        if change is not None:
+            self._engine_open().change_plan(change.plan, change.fresh)
+            self._planner.load(change.plan)
+        return self._planner.source(table)
+
+    def _append(
+        self, segments: list[SegmentRef] | tuple[SegmentRef, ...], producer: str | None, sequence: int | None
+    ) -> Receipt:
+        return self._engine_open().append(segments, producer=producer, sequence=sequence)
+
+    # Steps
+
+    def step(self) -> StepRecord:
+        """Take what was appended and bring every view up to date. An empty step is numbered too.
+
+        Raises `StepAborted` when the data made it fail: it is recorded, the views are as they were, and the
+        appends stay pending. Raises `StepFailed` when the machinery did: step again.
+        """
+        return self._engine_open().step()
+
+    def changes(self, view: str, since: int) -> Rows:
+        """What changed in a view after step `since`, added up, each row with its `_weight`."""
+        return self._reader.change(
+            self._planner.schema(view),
+            self._engine_open().changes(view, since),
+            self._engine_open().root.last - 1,
+        )
+
+    def checkpoint(self) -> int:
+        """Commit a version now, durable on return; its number."""
+        return self._engine_open().commit()
+
+    def close(self) -> None:
+        """Commit and let others have the folder. Safe to repeat."""
+        if not self._open:
+            return
+        self._open = False
+        try:
+            self._engine.close()
+        finally:
+            self._folder.close()
+
+    def _engine_open(self) -> Engine:
+        if not self._open:
+            raise NotOpen("this pipeline was closed; open its folder again")
+        return self._engine
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,327 @@
+"""One pipeline in the hands of its owner, from open to close.
+
+    append ─► input log ─► step: assign, run, write output, adopt runs ─► now and then: commit, merge, sweep
+
+A step changes nothing that counts until its output is written, which is one compare-and-set on the root
+under the owner's term. So a crash anywhere leaves the last version, the steps since then in the log, and
+files that nobody refers to: opening reads the version and runs those steps again.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from tidemill.base.ids import new_token
+from tidemill.base.log import get_logger
+from tidemill.pipeline.errors import StepAborted
+from tidemill.pipeline.failpoint import reach
+from tidemill.pipeline.log.chain import BlobFiles
+from tidemill.pipeline.log.head import LogHead, Receipt
+from tidemill.pipeline.log.input import InputLog
+from tidemill.pipeline.log.output import OutputLog
+from tidemill.pipeline.log.root import Failure, Root, RootOwner, StepRecord, commit_version, needed_offset
+from tidemill.pipeline.live import LiveRuns
+from tidemill.pipeline.log.segment import SegmentRef
+from tidemill.pipeline.merging import Merging
+from tidemill.pipeline.plan.circuit import Circuit
+from tidemill.pipeline.runtimes.runtime import Runtime
+from tidemill.pipeline.state.files import RunFiles
+from tidemill.pipeline.state.spec import RunRef
+from tidemill.pipeline.step import Limits, Pending, abort, discard, filled, pending, to_replay
+from tidemill.pipeline.task import Report, StepTask
+from tidemill.pipeline.worker import state_names
+from tidemill.store import Store
+from tidemill.store.blobs import BlobRef, Blobs
+
+log = get_logger("tidemill.pipeline.engine")
+T = TypeVar("T")
+
+FOLDER = "state"
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What a pipeline computes: its circuit, and what is known of its tables and views (for the caller)."""
+
+    circuit: Circuit = Circuit()
+    catalog: Any = None
+    format: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pipeline lives: documents in a store under a key, files in blobs.
+
+    `run` runs a coroutine of the store and waits for it.
+    """
+
+    store: Store
+    blobs: Blobs
+    key: str
+    run: Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a pipeline is run. `commit_steps` and `commit_s`: a version at the latest after so much."""
+
+    deadline_s: float = 600.0
+    commit_steps: int = 100
+    commit_s: float = 60.0
+    round_rows: int = 1_000_000
+    limits: Limits = Limits(rows=4_000_000)
+
+
+class Engine:
+    """The owner of a pipeline. One caller at a time; appends may come from any thread."""
+
+    def __init__(self, place: Place, runtime: Runtime, files: RunFiles, policy: Policy | None = None) -> None:
+        self.place = place
+        self.runtime = runtime
+        self.files = files
+        self.policy = policy or Policy()
+        self.plan = Plan()
+        self.runs = LiveRuns()
+        self._owner = RootOwner(place.store, place.key, BlobFiles(place.blobs), folder=FOLDER)
+        self._head = LogHead(place.store, place.key, BlobFiles(place.blobs), folder=FOLDER, clock=_now_ms)
+        self._input = InputLog(self._head, self._owner, clock=_now_ms, limits=self.policy.limits)
+        self._output = OutputLog(self._owner, BlobFiles(place.blobs), folder=FOLDER)
+        self._merging = Merging(runtime)
+        self._fresh: frozenset[str] = frozenset()
+        self._prepared = ""
+        self._steps_since_commit = 0
+        self._committed_at = time.monotonic()
+
+    # Open and close
+
+    def open(self, pipeline: str, settings: Mapping[str, str]) -> None:
+        """Become the owner: take the term, read the newest version, run the steps since then again.
+
+        Creates the pipeline if there is none. Raises `WrongSettings` or `ForeignState` when this is not it.
+        """
+        root = self._run(self._owner.take_over(Root(pipeline, dict(settings))))
+        reach("engine.open.after_take_over")
+        self._load_plan(root)
+        self.runs = self._read_manifest(root)
+        records = self._run(_collect(self._owner.records(root.version.step)))
+        self._fresh = frozenset((root.catalog or {}).get("fresh", ())) - filled(records)
+        self._replay(root, records)
+
+    def close(self) -> None:
+        """Commit what was done since the last version, so that the next open has nothing to repeat."""
+        if self._steps_since_commit:
+            self.commit()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Stop without a commit, as a crash would."""
+        self._merging.stop()
+        self.runtime.close()
+
+    @property
+    def root(self) -> Root:
+        """The root document. Raises `NotOpen` once another owner has taken over."""
+        return self._owner.root
+
+    # Input
+
+    def append(
+        self, segments: Sequence[SegmentRef], *, producer: str | None = None, sequence: int | None = None
+    ) -> Receipt:
+        """Append published segments, all or none; durable on return."""
+        return self._run(self._head.append(segments, producer=producer, sequence=sequence))
+
+    def pending(self) -> list[Pending]:
+        """The appends that no step has taken, with the error of those whose step was aborted."""
+        waiting = self._run(_collect(self._head.entries(self.root.position)))
+        return pending(self.root, waiting)
+
+    def discard(self, offset: int) -> None:
+        """Have no step take this append. Raises `NoSuchName` when it is not pending."""
+        appended = self._run(self._head.load()).entries.next
+        self._run(self._owner.update(lambda root: discard(root, offset, appended)))
+
+    # Steps
+
+    def step(self) -> StepRecord:
+        """Take what was appended and bring every view up to date; numbered even when there is nothing.
+
+        Raises `StepAborted` when the data made it fail: recorded, and the views are as they were. Raises
+        `StepFailed` when the machinery did: the same step is tried again by the next call.
+        """
+        self._adopt_merged()
+        record = self._run(self._input.assign(fills=self._fills()))
+        reach("engine.step.after_assign")
+        done = self._settle(record)
+        self._after_step()
+        return done
+
+    def _settle(self, record: StepRecord) -> StepRecord:
+        """Run an assigned step to its end, whatever that is."""
+        started = time.perf_counter()
+        try:
+            reports = self._attempt(record)
+        except StepAborted as error:
+            self._abort(record, error)
+            raise
+        reach("engine.step.after_run")
+        self._run(
+            self._output.write(
+                record.number,
+                _outputs(reports),
+                seconds=time.perf_counter() - started,
+                runtime=self.runtime.name,
+            )
+        )
+        reach("engine.step.after_output")
+        self._adopt(record, reports)
+        return next(found for found in reversed(self.root.steps.tail) if found.number == record.number)
+
+    def _attempt(self, record: StepRecord) -> tuple[Report, ...]:
+        if self._prepared != self.plan.circuit.digest:
+            self.runtime.prepare(self.plan.circuit)
+            self._prepared = self.plan.circuit.digest
+        reports = self.runtime.run(self._task(record), self.policy.deadline_s)
+        failed = [report for report in reports if report.error]
+        if failed:
+            first = min(failed, key=lambda report: (report.stage, report.worker))
+            raise StepAborted(first.error, view=first.view, operator=first.operator)
+        return reports
+
+    def _task(self, record: StepRecord) -> StepTask:
+        by_table: dict[str, list[SegmentRef]] = {}
+        for segment in self._run(self._input.segments(record)):
+            by_table.setdefault(segment.table, []).append(segment)
+        fingerprints = self.plan.circuit.fingerprints
+        return StepTask(
+            folder=FOLDER,
+            term=self.root.term,
+            step=record.number,
+            clock_s=record.clock / 1000,
+            segments={table: tuple(segments) for table, segments in by_table.items()},
+            runs=self.runs.by_state,
+            fresh=frozenset(at for at, mark in enumerate(fingerprints) if mark in record.fills),
+            round_rows=self.policy.round_rows,
+        )
+
+    def _abort(self, record: StepRecord, error: StepAborted) -> None:
+        error.step, error.offsets = record.number, record.offsets
+        failure = Failure(str(error), error.view, error.operator)
+        self._run(self._owner.update(lambda root: abort(root, record.number, failure)))
+
+    def _adopt(self, record: StepRecord, reports: Sequence[Report]) -> None:
+        for report in reports:
+            self.runs = self.runs.with_changes(report.added, report.removed)
+        self._fresh -= frozenset(record.fills)
+        self._steps_since_commit += 1
+
+    def _fills(self) -> tuple[str, ...]:
+        return tuple(sorted(self._fresh))
+
+    def _replay(self, root: Root, records: Sequence[StepRecord]) -> None:
+        """Run the steps since the version again. Their output is there already; it is compared."""
+        for record in to_replay(root.version, records):
+            try:
+                self._settle(record)
+            except StepAborted as error:
+                log.warning("step.aborted", step=record.number, error=str(error))
+
+    # Plans
+
+    def change_plan(self, plan: Plan, fresh: frozenset[str]) -> None:
+        """Compute something else from the next step on; the nodes with these fingerprints start empty.
+
+        A version is committed first, so that no step is ever run again with another circuit than its own.
+        """
+        self.runtime.check(plan.circuit)
+        self.commit()
+        name = f"{FOLDER}/t{self.root.term}/s{self.root.last}/plan-{new_token()[:13]}"
+        ref = self.place.blobs.put(name, msgspec.json.encode(plan))
+        reach("engine.plan.after_blob")
+        unfilled = sorted((self._fresh | fresh) & set(plan.circuit.fingerprints))
+        catalog = {"plan": ref.to_json(), "fresh": unfilled}
+        self._run(self._owner.update(lambda root: msgspec.structs.replace(root, catalog=catalog)))
+        reach("engine.plan.after_root")
+        self.plan, self._fresh = plan, frozenset(unfilled)
+        self.runs = self.runs.only(state_names(plan.circuit))
+
+    def _load_plan(self, root: Root) -> None:
+        if root.catalog:
+            text = self.place.blobs.read(BlobRef.from_json(root.catalog["plan"]))
+            self.plan = msgspec.json.decode(text, type=Plan)
+
+    # Versions, merges, sweeps
+
+    def commit(self) -> int:
+        """Make the state as it is now a version, durable on return; its number. Repeating it changes nothing."""
+        root = self.root
+        if root.version.step == root.last and root.version.manifest is not None:
+            return root.version.number
+        step, number = root.last, root.version.number + 1
+        manifest = self._write_manifest(root, number)
+        reach("engine.commit.after_manifest")
+        fresh = sorted(self._fresh)
+
+        def settle(root: Root) -> Root:
+            catalog = {**root.catalog, "fresh": fresh} if root.catalog else root.catalog
+            return commit_version(msgspec.structs.replace(root, catalog=catalog), step, manifest)
+
+        self._run(self._owner.update(settle))
+        reach("engine.commit.after_root")
+        self._steps_since_commit, self._committed_at = 0, time.monotonic()
+        self._run(self._head.trim(needed_offset(self.root)))
+        reach("engine.commit.after_trim")
+        return number
+
+    def changes(self, view: str, since: int) -> list[SegmentRef]:
+        """What the steps after `since` put out for a view. Raises `Forgotten` when some is not kept."""
+        found = self._run(self._output.read_since(view, since))
+        return [segment for change in found for segment in change.segments]
+
+    def _write_manifest(self, root: Root, number: int) -> BlobRef:
+        self.place.blobs.sync(sorted(self.runs.names()))
+        return self.place.blobs.put(
+            f"{FOLDER}/t{root.term}/manifest-{number}", msgspec.json.encode(self.runs.by_state)
+        )
+
+    def _read_manifest(self, root: Root) -> LiveRuns:
+        if root.version.manifest is None:
+            return LiveRuns()
+        return LiveRuns(
+            msgspec.json.decode(
+                self.place.blobs.read(root.version.manifest), type=dict[str, tuple[RunRef, ...]]
+            )
+        )
+
+    def sweep(self) -> None: ...
+
+    def _after_step(self) -> None:
+        policy = self.policy
+        late = time.monotonic() - self._committed_at >= policy.commit_s
+        if self._steps_since_commit >= policy.commit_steps or late:
+            self.commit()
+            self.sweep()
+        self._merging.begin(self.runs, self.root.term, self.root.last)
+
+    def _adopt_merged(self) -> None:
+        """Take the result of background merges; wait for it when too many runs have piled up."""
+        for merged in self._merging.results(self.runs):
+            self.runs = self.runs.with_merge(merged)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        found: T = self.place.run(work)
+        return found
+
+
+async def _collect(items: AsyncIterator[T]) -> list[T]:
+    return [item async for item in items]
+
+
+def _outputs(reports: Sequence[Report]) -> list[SegmentRef]:
+    return [segment for report in reports for segment in report.outputs.values()]
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

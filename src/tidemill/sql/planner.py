@@ -1,0 +1,242 @@
+"""Statements and frames into plans: what a pipeline computes next, and which of its nodes start empty."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from tidemill.pipeline.engine import Plan
+from tidemill.pipeline.errors import NameTaken, NoSuchName, Refused
+from tidemill.pipeline.operators.registry import build
+from tidemill.pipeline.plan import node as nodes
+from tidemill.pipeline.plan.circuit import Circuit
+from tidemill.pipeline.state.spec import StateSpec
+from tidemill.pipeline.types import schema_from_spark
+from tidemill.pipeline.worker import state_name
+from tidemill.sql import catalyst
+from tidemill.sql.catalog import Addition, Catalog, Table, View
+from tidemill.sql.catalyst import Frame, Frames
+from tidemill.sql.explain import explain
+from tidemill.sql.plan import plan_view, register
+from tidemill.sql.statements import CreateTable, CreateView, DropTable, DropView, Statement, parse
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """The plan after a statement, and the fingerprints of the nodes that it brings."""
+
+    plan: Plan
+    fresh: frozenset[str]
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What of a catalog is stored with a plan, beside the circuit."""
+
+    tables: dict[str, Table] = {}
+    views: dict[str, View] = {}
+    epoch: int = 0
+
+
+class Planner:
+    """The tables, views and circuit of one pipeline on one session. Decides; somebody else acts.
+
+    A change counts once `load` is called with its plan.
+    """
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+        self._frames = Frames(spark)
+        self._catalog = Catalog()
+        self._epoch = 0
+
+    def load(self, plan: Plan) -> None:
+        """Go on from this plan."""
+        kept = msgspec.convert(plan.catalog or {}, _Kept)
+        self._catalog = Catalog(kept.tables, kept.views, plan.circuit)
+        self._epoch = kept.epoch
+        register(self._frames, self._catalog)
+
+    # What there is
+
+    def settings(self) -> dict[str, str]:
+        """The settings of the session that change answers."""
+        return catalyst.settings(self._spark)
+
+    @property
+    def zone(self) -> str:
+        """The session's time zone, in which timestamps without one are meant."""
+        return self.settings()["spark.sql.session.timeZone"]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(self._catalog.tables)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        return tuple(self._catalog.views)
+
+    def frame(self, name: str) -> Frame:
+        """A table or view as an empty frame, for queries over it."""
+        self._check_known(name)
+        register(self._frames, self._catalog)
+        return self._frames.frame(name)
+
+    def schema(self, name: str) -> pa.Schema:
+        self._check_known(name)
+        entry = self._catalog.tables.get(name) or self._catalog.views[name]
+        return schema_from_spark(entry.schema)
+
+    def source(self, table: str) -> nodes.Source:
+        """The source of a table that is settled."""
+        position = self._table(table).position
+        found = self._catalog.circuit.nodes[position] if position is not None else None
+        if not isinstance(found, nodes.Source):
+            raise NoSuchName(f"table {table} has no source yet")
+        return found
+
+    def state(self, name: str) -> StateSpec | None:
+        """The state that holds the rows of a table or view; None for a table that was never appended to."""
+        self._check_known(name)
+        entry = self._catalog.tables.get(name) or self._catalog.views[name]
+        if entry.position is None:
+            return None
+        circuit = self._catalog.circuit
+        node = circuit.nodes[entry.position]
+        [spec] = build(node, [circuit.nodes[index] for index in node.inputs]).states()
+        return replace(spec, name=state_name(circuit, entry.position, spec.name))
+
+    def explain(self) -> str:
+        return explain(self._catalog.circuit)
+
+    # What may become of it
+
+    def statements(self, text: str) -> Iterator[PlanChange]:
+        """The change that each statement makes; the caller loads each before it asks for the next."""
+        for statement in parse(text):
+            change = self._statement(statement)
+            if change is not None:
+                yield change
+
+    def view(self, name: str, frame: Frame) -> PlanChange:
+        """A view by a frame over the tables."""
+        self._check_free(name, "view")
+        return self._added(name, plan_view(self._frames, self._catalog, name, frame, self._epoch))
+
+    def settle(self, table: str) -> PlanChange | None:
+        """Decide by which columns a table's rows are spread, as they are about to come; None if it is."""
+        entry = self._table(table)
+        if entry.position is not None:
+            return None
+        key = entry.shard_key or entry.key or tuple(range(len(entry.schema["fields"])))
+        source = nodes.Source((), entry.schema, table, entry.key, key, entry.epoch)
+        circuit = Circuit((*self._catalog.circuit.nodes, source))
+        settled = replace(entry, shard_key=key, position=len(circuit.nodes) - 1)
+        tables = {**self._catalog.tables, table: settled}
+        return self._changed(replace(self._catalog, tables=tables, circuit=circuit))
+
+    def _statement(self, statement: Statement) -> PlanChange | None:
+        match statement:
+            case CreateTable():
+                return self._create_table(statement)
+            case CreateView():
+                return self._create_view(statement)
+            case DropTable() | DropView():
+                return self._drop(statement)
+        raise Refused(f"{statement.place}: {type(statement).__name__} is not known")
+
+    def _create_table(self, statement: CreateTable) -> PlanChange | None:
+        if statement.if_not_exists and statement.name in self._catalog.tables:
+            return None
+        self._check_free(statement.name, "table")
+        schema, key = catalyst.table_schema(self._spark, statement)
+        table = Table(schema, key, key or None, self._epoch)
+        return self._changed(replace(self._catalog, tables={**self._catalog.tables, statement.name: table}))
+
+    def _create_view(self, statement: CreateView) -> PlanChange | None:
+        if statement.if_not_exists and statement.name in self._catalog.views:
+            return None
+        self._check_free(statement.name, "view")
+        addition = plan_view(self._frames, self._catalog, statement.name, statement, self._epoch)
+        return self._added(statement.name, addition)
+
+    def _added(self, name: str, addition: Addition) -> PlanChange:
+        tables = dict(self._catalog.tables)
+        for table, key in addition.shard_keys.items():
+            tables[table] = replace(tables[table], shard_key=key)
+        for table, position in addition.sources.items():
+            tables[table] = replace(tables[table], position=position)
+        views = {**self._catalog.views, name: View(addition.schema, addition.position)}
+        return self._changed(Catalog(tables, views, addition.circuit))
+
+    def _drop(self, statement: DropTable | DropView) -> PlanChange | None:
+        name, is_view = statement.name, isinstance(statement, DropView)
+        there = name in (self._catalog.views if is_view else self._catalog.tables)
+        if not there:
+            if statement.if_exists:
+                return None
+            raise NoSuchName(f"{statement.place}: there is no {'view' if is_view else 'table'} {name}")
+        self._check_unused(name)
+        tables = {other: entry for other, entry in self._catalog.tables.items() if is_view or other != name}
+        views = {other: entry for other, entry in self._catalog.views.items() if not is_view or other != name}
+        return self._changed(_pruned(Catalog(tables, views, self._catalog.circuit)))
+
+    def _check_unused(self, name: str) -> None:
+        entry = self._catalog.views.get(name) or self._catalog.tables.get(name)
+        if entry is None or entry.position is None:
+            return
+        above = self._catalog.circuit.views_above(entry.position)
+        if users := [view for view in above if view != name]:
+            raise Refused(f"{name} is used by {', '.join(users)}: drop those first")
+
+    def _changed(self, catalog: Catalog) -> PlanChange:
+        kept = _Kept(catalog.tables, catalog.views, self._epoch + 1)
+        fresh = set(catalog.circuit.fingerprints) - set(self._catalog.circuit.fingerprints)
+        return PlanChange(Plan(catalog.circuit, msgspec.to_builtins(kept)), frozenset(fresh))
+
+    def _table(self, name: str) -> Table:
+        if name not in self._catalog.tables:
+            known = ", ".join(self._catalog.tables) or "none yet"
+            raise NoSuchName(f"there is no table {name}; tables: {known}")
+        return self._catalog.tables[name]
+
+    def _check_known(self, name: str) -> None:
+        if name not in self._catalog.tables and name not in self._catalog.views:
+            known = ", ".join((*self._catalog.tables, *self._catalog.views)) or "none yet"
+            raise NoSuchName(f"there is no table or view {name}; there are: {known}")
+
+    def _check_free(self, name: str, what: str) -> None:
+        if name in self._catalog.tables or name in self._catalog.views:
+            kind = "view" if name in self._catalog.views else "table"
+            raise NameTaken(f"{what} {name}: there is a {kind} of that name")
+
+
+def _pruned(catalog: Catalog) -> Catalog:
+    """The catalog without the nodes that no table or view needs any more."""
+    positions = [table.position for table in catalog.tables.values() if table.position is not None]
+    positions += [view.position for view in catalog.views.values()]
+    needed = _below(catalog.circuit, positions)
+    places = {old: new for new, old in enumerate(sorted(needed))}
+    kept = [catalog.circuit.nodes[old] for old in sorted(needed)]
+    circuit = Circuit(
+        tuple(msgspec.structs.replace(node, inputs=tuple(places[at] for at in node.inputs)) for node in kept)
+    )
+    tables = {
+        name: replace(entry, position=None if entry.position is None else places[entry.position])
+        for name, entry in catalog.tables.items()
+    }
+    views = {name: replace(entry, position=places[entry.position]) for name, entry in catalog.views.items()}
+    return Catalog(tables, views, circuit)
+
+
+def _below(circuit: Circuit, positions: Sequence[int]) -> set[int]:
+    """These nodes and all that they are computed from."""
+    found: set[int] = set()
+    waiting = list(positions)
+    while waiting:
+        position = waiting.pop()
+        if position not in found:
+            found.add(position)
+            waiting.extend(circuit.nodes[position].inputs)
+    return found
