@@ -13,7 +13,14 @@ from importlib import import_module
 
 from pyspark import daemon
 
-PRELOADED = ("numpy", "pandas", "pyarrow.compute", "pyarrow.ipc", "pyspark.worker")
+PRELOADED = (
+    "numpy.random",
+    "pandas",
+    "pyarrow.compute",
+    "pyarrow.ipc",
+    "pyspark.worker",
+    "tidemill.pipeline.worker",
+)
 
 # Libraries that would start threads when they are loaded, kept from it.
 THREADLESS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
@@ -24,6 +31,8 @@ def preload() -> None:
     os.environ.update(THREADLESS)
     for module in PRELOADED:
         import_module(module)
+    # The state of numpy's generator is a copy in every child; without a new seed all would draw the same.
+    os.register_at_fork(after_in_child=import_module("numpy.random").seed)
     gc.collect()
     gc.freeze()
 

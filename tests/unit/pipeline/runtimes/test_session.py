@@ -124,6 +124,13 @@ def test_a_connect_session_is_refused_by_name() -> None:
         check_session(SparkSession())
 
 
+def test_a_stopped_session_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark.sparkContext, "_jsc", None)
+
+    with pytest.raises(Refused, match="stopped"):
+        check_session(spark)
+
+
 def test_what_is_no_session_is_refused() -> None:
     with pytest.raises(Refused, match="str"):
         check_session("local[2]")
