@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from tidemill.pipeline.operators.operator import Access, Flow, Operator
-from tidemill.pipeline.operators.rows import relabel
+from tidemill.pipeline.operators.rows import relabel, settled
 from tidemill.pipeline.plan.node import Arrange, Node, Source
 from tidemill.pipeline.state.spec import StateSpec
-from tidemill.pipeline.zset import consolidate
 
 
 class ArrangeOperator(Operator):
@@ -20,7 +19,7 @@ class ArrangeOperator(Operator):
 
     def step(self, inputs: Sequence[Flow], access: Access) -> Flow:
         ((change,),) = inputs
-        change = consolidate(relabel(change, self.node.schema))
+        change = settled(relabel(change, self.node.schema))
         if len(change):
             access.own().add(change)
         return (change,)

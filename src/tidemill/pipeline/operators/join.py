@@ -29,9 +29,9 @@ from tidemill.pipeline.zset import (
 from tidemill.pipeline.zset.hashing import Hashes
 from tidemill.pipeline.zset.value import Indices, Mask, take_rows
 
-_KEYS = 1 << 16
+_KEYS = 1 << 18
 """So many keys are looked up at a time."""
-_PAIRS = 1 << 18
+_PAIRS = 1 << 20
 """About so many pairs are formed at a time; only those that pass the condition stay."""
 
 Lookup = Callable[[pa.RecordBatch, Hashes], Any]

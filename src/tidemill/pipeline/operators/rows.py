@@ -1,10 +1,10 @@
-"""Rows under the schema of a node."""
+"""Rows as a node must hand them on: under its schema, and none that cancel out."""
 
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tidemill.pipeline.zset import ZSet
+from tidemill.pipeline.zset import ZSet, consolidate
 from tidemill.pipeline.zset.value import batch
 
 
@@ -19,6 +19,14 @@ def relabel(z: ZSet, schema: pa.Schema) -> ZSet:
     if z.schema == schema:
         return z
     return z.with_rows(shaped(z.rows.columns, schema, len(z)))
+
+
+def settled(z: ZSet) -> ZSet:
+    """The same sum, without rows that cancel out: what comes next could raise because of them.
+
+    Where all weights are positive it leaves equal rows apart, as a state adds them up anyway.
+    """
+    return z if (z.weights > 0).all() else consolidate(z)
 
 
 def _labelled(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.operators.matching import weights_found
 from tidemill.pipeline.operators.operator import Access, Flow, Operator
-from tidemill.pipeline.operators.rows import relabel
+from tidemill.pipeline.operators.rows import relabel, settled
 from tidemill.pipeline.plan.node import Node, Source
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.zset import Groups, ZSet, concat, concat_rows, consolidate, group_rows, hash_rows, pick
@@ -43,7 +43,7 @@ class SourceOperator(Operator):
     def step(self, inputs: Sequence[Flow], access: Access) -> Flow:
         ((appended,),) = inputs
         appended = relabel(appended, self.node.schema)
-        change = self._replaced(appended, access) if self.node.key else consolidate(appended)
+        change = self._replaced(appended, access) if self.node.key else settled(appended)
         if len(change):
             access.own().add(change)
         if not self.node.key:

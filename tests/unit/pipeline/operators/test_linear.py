@@ -69,7 +69,7 @@ def test_an_arrangement_and_a_view_keep_what_passes(
     for step in steps:
         output = bench.step(step)
         total += rows_of(step[0])
-        assert len(output) == len(bag(rows_of(output)))
+        assert not set(rows_of(output)) & {(row, -weight) for row, weight in rows_of(output)}
         assert [held(spines[0]) for spines in bench.spines[1:]] == [bag(total)] * 2
 
 
