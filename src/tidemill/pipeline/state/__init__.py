@@ -15,16 +15,20 @@ state that is not spread by key; a *layer* is the disjoint runs that came out of
 the runs of a version; a *pin* keeps a version for as long as it is wanted.
 
 Read `spec`, `order`, `piece`, `run` (the file), `stream` (several runs as one), `files`, `spine` with
-`extreme`, `seal`, `merge`, `manifest`, `versions`, `sweep`.
+`extreme`, `seal`, `merges`, `manifest`, `database` (versions), `sweep`.
 
 It knows nothing of operators and steps, and it publishes nothing: a manifest counts once the pipeline's root
 names it.
 """
 
+from tidemill.pipeline.state.database import Database, VersionList
 from tidemill.pipeline.state.files import RunFiles, RunWriter
+from tidemill.pipeline.state.manifest import Manifest, read_manifest, write_manifest
+from tidemill.pipeline.state.merges import Merge, Merged, MergeUnit, overdue, plan_merges, run_merge
 from tidemill.pipeline.state.seal import Sealed, seal, spill
 from tidemill.pipeline.state.spec import Part, RunRef, StateSpec
 from tidemill.pipeline.state.spine import Matches, Spine
+from tidemill.pipeline.state.sweep import sweep
 
 __all__ = [
     "Spine",
@@ -37,4 +41,16 @@ __all__ = [
     "seal",
     "spill",
     "Sealed",
+    "Merge",
+    "MergeUnit",
+    "Merged",
+    "plan_merges",
+    "run_merge",
+    "overdue",
+    "Manifest",
+    "write_manifest",
+    "read_manifest",
+    "Database",
+    "VersionList",
+    "sweep",
 ]

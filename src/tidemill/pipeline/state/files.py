@@ -13,9 +13,9 @@ from typing import Any
 
 from tidemill.base.ids import new_token
 from tidemill.pipeline.state.piece import Piece
-from tidemill.pipeline.state.run import Run, read_run, write_run
+from tidemill.pipeline.state.run import Run, read_run, read_spec, write_run
 from tidemill.pipeline.state.spec import RunRef, StateSpec
-from tidemill.store.blobs import BlobCache, Blobs
+from tidemill.store.blobs import BlobCache, Blobs, Mapped
 
 _OPEN_RUNS = 4096
 
@@ -37,12 +37,21 @@ class RunFiles:
         """
         run = self._open.pop(ref.name, None)
         if run is None:
-            mapped = (self._cache or self.blobs).map(ref.blob)
-            run = read_run(mapped, ref.name, spec)
+            run = read_run(self._map(ref), ref.name, spec)
             while len(self._open) >= _OPEN_RUNS:
                 del self._open[next(iter(self._open))]
         self._open[ref.name] = run  # the least recently used comes first
         return run
+
+    def spec(self, ref: RunRef) -> StateSpec:
+        """The state that the run belongs to, as its file says."""
+        with self._map(ref) as mapped:
+            return read_spec(mapped, ref.name, aligned=ref.lane is None)
+
+    def verify(self, ref: RunRef) -> None:
+        """Raise `BlobDamaged` unless every byte of the file is what was written."""
+        with self._map(ref) as mapped:
+            mapped.view()
 
     def forget(self, names: Iterable[str]) -> None:
         """Let go of runs that nobody will ask for again, so that their deleted files free their space."""
@@ -66,6 +75,9 @@ class RunFiles:
             spec.name, name, blob.size, blob.digest, seen.lo, seen.hi, seen.rows, layer=seen.rows, lane=lane
         )
 
+    def _map(self, ref: RunRef) -> Mapped:
+        return (self._cache or self.blobs).map(ref.blob)
+
     def __getstate__(self) -> dict[str, Any]:
         return {"blobs": self.blobs, "_cache": self._cache, "_open": {}}
 
@@ -78,7 +90,7 @@ class RunWriter:
     folder: str
     term: int
     step: int
-    stage: int = 0
+    stage: int | str = 0
     worker: int = 0
 
     def write(self, pieces: Iterable[Piece], spec: StateSpec) -> RunRef | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tidemill.pipeline.state.order import order_codes
+from tidemill.pipeline.state.order import Codes, order_codes
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.zset import ZSet, concat, equal_rows, group_rows, hashing, sum_groups
 from tidemill.pipeline.zset.hashing import Hashes
@@ -105,11 +105,23 @@ def _sorting(piece: Piece, spec: StateSpec) -> Indices:
     hashes = piece.hashes[order]
     tied = np.zeros(len(order), np.bool_)
     tied[1:] = hashes[1:] == hashes[:-1]
+    group: Indices = np.cumsum(~tied, dtype=np.int64)
     tied[:-1] |= tied[1:]
     places = np.flatnonzero(tied)
     if len(places):
         ties = order[places]
         codes = order_codes(take_rows(piece.z.rows, ties), spec.order) if spec.order else []
-        keys = [piece.row_hashes[ties], *codes[::-1], hashes[places]]
-        order[places] = ties[np.lexsort(keys)]
+        order[places] = ties[_sort_ties(group[places], codes, piece.row_hashes[ties])]
     return order
+
+
+def _sort_ties(group: Indices, codes: Codes, row_hashes: Hashes) -> Indices:
+    """The indices that sort by (group, codes, row hash); the groups ascend already."""
+    if not codes:
+        # One number of both sorts in a third of the time. Its half of the hash nearly always tells.
+        upper = row_hashes >> np.uint64(32)
+        order = np.argsort(group.astype(np.uint64) << np.uint64(32) | upper, kind="stable")
+        again, sorted_hashes = group[order], row_hashes[order]
+        if not ((again[1:] == again[:-1]) & (sorted_hashes[1:] < sorted_hashes[:-1])).any():
+            return order
+    return np.lexsort([row_hashes, *codes[::-1], group])

@@ -7,12 +7,14 @@ The file is an Arrow IPC file, a record batch for each piece:
     ...      the columns of the row
     w        int64, or a list of `width`    weights
 
-It is not compressed, so that mapping it costs what is touched. The metadata of its schema says the format,
-the state's name and the width.
+It is not compressed, so that mapping it costs what is touched. The metadata of its schema says the format and
+the state: its name, key, order and width.
 """
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.pipeline.errors import ForeignState
-from tidemill.pipeline.state.piece import Piece, arrange, hash_change
+from tidemill.pipeline.state.piece import Piece, arrange, hash_change, join
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.zset import ZSet
 from tidemill.pipeline.zset.hashing import Hashes
@@ -29,10 +31,10 @@ from tidemill.pipeline.zset.value import Indices, batch
 from tidemill.store.blobs import Mapped
 
 FORMAT = b"1"
-PIECE_ROWS = 1 << 18
+PIECE_ROWS = 1 << 19
 PIECE_BYTES = 32 << 20
 
-_FORMAT, _STATE, _WIDTH = b"tidemill.run", b"tidemill.state", b"tidemill.width"
+_FORMAT, _STATE = b"tidemill.run", b"tidemill.state"
 _BLOCK = 1 << 18
 
 
@@ -172,13 +174,19 @@ def cut_pieces(piece: Piece) -> Iterator[Piece]:
 
 
 def file_schema(spec: StateSpec) -> pa.Schema:
-    """The columns of a run's file."""
+    """The columns of a run's file, and what it says of the state."""
     hashes = ["h"] if spec.key_is_row else ["h", "r"]
     weight = pa.int64() if spec.width is None else pa.list_(pa.int64(), spec.width)
-    width = b"" if spec.width is None else str(spec.width).encode()
+    about = {
+        "state": spec.name,
+        "key": spec.key,
+        "order": spec.order,
+        "width": spec.width,
+        "columns": len(spec.schema),
+    }
     return pa.schema(
         [*(pa.field(name, pa.uint64()) for name in hashes), *spec.schema, pa.field("w", weight)],
-        metadata={_FORMAT: FORMAT, _STATE: spec.name.encode(), _WIDTH: width},
+        metadata={_FORMAT: FORMAT, _STATE: json.dumps(about).encode()},
     )
 
 
@@ -186,9 +194,21 @@ def write_run(sink: Any, pieces: Iterable[Piece], spec: StateSpec) -> None:
     """Write the file of a run to a binary file; `pieces` come in ascending hash."""
     schema = file_schema(spec)
     with pa.ipc.new_file(sink, schema) as writer:
-        for whole in pieces:
+        for whole in _gathered(pieces, spec):
             for piece in cut_pieces(whole):
                 writer.write_batch(_to_batch(piece, spec, schema))
+
+
+def _gathered(pieces: Iterable[Piece], spec: StateSpec) -> Iterator[Piece]:
+    """The same rows without tiny pieces, as each costs every lookup."""
+    held: list[Piece] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(map(len, held)) >= PIECE_ROWS // 2 or sum(one.bytes for one in held) >= PIECE_BYTES // 2:
+            yield join(held, spec)
+            held = []
+    if held:
+        yield join(held, spec)
 
 
 def read_run(mapped: Mapped, name: str, spec: StateSpec) -> Run:
@@ -196,31 +216,44 @@ def read_run(mapped: Mapped, name: str, spec: StateSpec) -> Run:
 
     Raises `ForeignState` when it is not a run of this state in a format that this release knows.
     """
-    # The footer is checked at once, as everything is found through it; a small run is that block alone.
-    mapped.view(max(0, (mapped.size - 1) // _BLOCK * _BLOCK))
-    try:
-        reader = pa.ipc.open_file(pa.py_buffer(mapped.view(check=False)))
-        _check_schema(reader.schema, name, spec)
+    with _reader(mapped, name) as reader:
+        found, wanted = reader.schema, file_schema(spec)
+        if found.metadata[_STATE] != wanted.metadata[_STATE] or found.types != wanted.types:
+            raise ForeignState(
+                f"{name} belongs to {found.metadata[_STATE].decode()} with columns {found.types}, not to "
+                f"{wanted.metadata[_STATE].decode()} with {wanted.types}"
+            )
         batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
-    except pa.ArrowInvalid as error:
-        mapped.view()  # says so if it is damaged
-        raise ForeignState(f"{name} is not the file of a run: {error}") from error
     return Run([_from_batch(found, spec) for found in batches], mapped)
 
 
-def _check_schema(found: pa.Schema, name: str, spec: StateSpec) -> None:
-    wanted = file_schema(spec)
-    metadata = found.metadata or {}
-    if metadata.get(_FORMAT) != FORMAT:
-        raise ForeignState(
-            f"{name} is a run of format {metadata.get(_FORMAT, b'?').decode()}; "
-            f"this release reads format {FORMAT.decode()}"
-        )
-    if metadata != wanted.metadata or found.types != wanted.types:
-        raise ForeignState(
-            f"{name} belongs to state {metadata.get(_STATE, b'?').decode()} with columns "
-            f"{found.types}, not to {spec.name} with {wanted.types}"
-        )
+def read_spec(mapped: Mapped, name: str, *, aligned: bool) -> StateSpec:
+    """What the file says of its state. Raises as `read_run`."""
+    with _reader(mapped, name) as reader:
+        schema = reader.schema
+    about = json.loads(schema.metadata[_STATE])
+    key, order = tuple(about["key"]), tuple(about["order"])
+    columns = range(len(schema) - 1 - about["columns"], len(schema) - 1)
+    rows = pa.schema([schema.field(index) for index in columns])
+    return StateSpec(about["state"], rows, key, about["width"], order, aligned)
+
+
+@contextmanager
+def _reader(mapped: Mapped, name: str) -> Iterator[pa.RecordBatchFileReader]:
+    # The footer is checked at once, as everything is found through it; a small run is that block alone.
+    mapped.view(max(0, (mapped.size - 1) // _BLOCK * _BLOCK))
+    try:
+        with pa.ipc.open_file(pa.py_buffer(mapped.view(check=False))) as reader:
+            version = (reader.schema.metadata or {}).get(_FORMAT, b"?")
+            if version != FORMAT:
+                raise ForeignState(
+                    f"{name} is a run of format {version.decode()}; "
+                    f"this release reads format {FORMAT.decode()}"
+                )
+            yield reader
+    except pa.ArrowInvalid as error:
+        mapped.view()  # says so if it is damaged
+        raise ForeignState(f"{name} is not the file of a run: {error}") from error
 
 
 def _to_batch(piece: Piece, spec: StateSpec, schema: pa.Schema) -> pa.RecordBatch:

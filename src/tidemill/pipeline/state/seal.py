@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tidemill.pipeline import failpoint
 from tidemill.pipeline.state.files import RunWriter
-from tidemill.pipeline.state.merge import YOUNG_ROWS, absorbed
+from tidemill.pipeline.state.merges import YOUNG_ROWS, absorbed
 from tidemill.pipeline.state.spec import RunRef
 from tidemill.pipeline.state.spine import Held, Spine
 from tidemill.pipeline.state.stream import stream

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidemill.pipeline.state.extreme import find_extremes
 from tidemill.pipeline.state.files import RunFiles
-from tidemill.pipeline.state.merge import absorbed
+from tidemill.pipeline.state.merges import absorbed
 from tidemill.pipeline.state.piece import arrange, join
 from tidemill.pipeline.state.run import Run, cut_pieces, sort_run
 from tidemill.pipeline.state.spec import Part, RunRef, StateSpec
@@ -55,7 +55,7 @@ class Spine:
     """The running sum of one state within what one pipeline worker owns of it."""
 
     def __init__(self, spec: StateSpec, part: Part, files: RunFiles, refs: Sequence[RunRef] = ()) -> None:
-        """The sum of the runs in a manifest, as far as they are this worker's. None is opened before its use."""
+        """The sum of the runs in a manifest, as far as they are this worker's. Opened when first used."""
         self.spec = spec
         self.part = part
         self.files = files

@@ -17,16 +17,19 @@ def stream(
     """
     runs = [part for run in runs if (part := run.between(lo, hi)).pieces]
     limit = _row_limit(runs)
-    while runs:
+    while len(runs) > 1:
         cut = _cut(runs, lo, hi, limit)
         parts = [part for run in runs if (part := run.between(lo, cut)).pieces]
         if check:
             for part in parts:
                 part.check()
-        # What lies in one run only is sorted and added up already.
         yield from parts[0].pieces if len(parts) == 1 else _added_up(parts, spec)
         runs = [part for run in runs if (part := run.between(cut, hi)).pieces]
         lo = cut
+    for run in runs:  # the last of them: sorted and added up already
+        if check:
+            run.check()
+        yield from run.pieces
 
 
 def _added_up(parts: Sequence[Run], spec: StateSpec) -> Iterator[Piece]:
