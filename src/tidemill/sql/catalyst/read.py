@@ -1,6 +1,7 @@
 """Spark's optimized plan, read as relations."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ from tidemill.sql.catalyst.fragment import Fragments
 from tidemill.sql.catalyst.session import Frames
 from tidemill.sql.relation import AnyRelation, Scalar
 
+QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=\w)")
+"""The name of a relation before that of a column."""
 SAME_ROWS = {"Repartition", "RepartitionByExpression", "RebalancePartitions", "ReturnAnswer", "ResolvedHint"}
 """They say how rows are spread, which a pipeline decides by itself."""
 FOREIGN = {"LogicalRelation", "HiveTableRelation", "DataSourceV2ScanRelation", "DataSourceV2Relation"}
@@ -171,7 +174,7 @@ class Reader:
             None if condition.isEmpty() else self._scalar(condition.get(), scope, schema),
             json.loads(inner.dataType().json()),
             options,
-            str(call.sql()),
+            QUALIFIER.sub("", str(call.sql())),
         )
 
     def _scalar(self, node: JavaObject, scope: Scope, schema: Any) -> Scalar:

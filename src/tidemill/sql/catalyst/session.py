@@ -68,23 +68,24 @@ class Frames:
         # Spark counts lines and columns from the start of what it is given.
         padded = "\n" * (line - 1) + " " * (column - 1) + text
         try:
-            plan = session._jsparkSession.sessionState().sqlParser().parseQuery(padded)
-            return DataFrame(self._rows(session, plan), session)
+            plan = session.sessionState().sqlParser().parseQuery(padded)
+            return DataFrame(self._rows(session, plan), self.spark)
         except (AnalysisException, ParseException) as error:
             raise Refused(_first_line(error)) from error
 
-    def _clone(self) -> SparkSession:
-        session = SparkSession(self.spark.sparkContext, self.spark._jsparkSession.cloneSession())
+    def _clone(self) -> JavaObject:
+        # No session of Python's is made of it: the newest one of those becomes the session of `RDD.toDF`.
+        session = self.spark._jsparkSession.cloneSession()
         for name, (_, frame) in self._frames.items():
             self._rows(session, frame._jdf.logicalPlan()).createOrReplaceTempView(f"`{name}`")
         return session
 
-    def _rows(self, session: SparkSession, plan: JavaObject) -> JavaObject:
-        return jvm(self.spark).org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+    def _rows(self, session: JavaObject, plan: JavaObject) -> JavaObject:
+        return jvm(self.spark).org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
 
     def optimized(self, frame: DataFrame) -> JavaObject:
         """Spark's optimized plan. Not the frame's own, in which whatever the user cached is a leaf."""
-        session = frame.sparkSession._jsparkSession
+        session = frame._jdf.sparkSession()
         with self._active(session):
             return session.sessionState().optimizer().execute(frame._jdf.queryExecution().analyzed())
 

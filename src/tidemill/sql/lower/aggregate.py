@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan import expression, node
 from tidemill.pipeline.plan.expression import Call, Column, Literal, Tree
@@ -18,8 +20,9 @@ def lower_distinct(relation: AnyRelation, build: Builder) -> Rows | None:
     """Groups without a function: each distinct key once."""
     if not isinstance(relation, Aggregate) or relation.functions or not relation.keys:
         return None
-    keys = [_normalised(key) for key in relation.keys]
-    rows = _computed(build, build.lower(relation.child), keys)
+    rows = build.lower(relation.child)
+    keys = [_normalised(build, rows, key) for key in relation.keys]
+    rows = _computed(build, rows, keys)
     order = _order(build, rows, len(keys))
     columns = tuple(Column(rows.columns[index].spark_type, index) for index in order)
     position = build.put(build.select(rows, None, columns, _pick(rows.schema, order)))
@@ -103,7 +106,7 @@ def _only_where(condition: Scalar, argument: Scalar) -> Scalar:
     if not isinstance(argument.tree, Call):
         return argument
     kind = argument.tree.spark_type
-    nothing = expression.literal(None, argument.tree.type)
+    nothing = msgspec.structs.replace(expression.literal(None, argument.tree.type), text="NULL")
     tree = Call(kind, "If", (condition.tree, argument.tree, nothing))
     why = condition.unproved or argument.unproved
     return Scalar(tree, why, lambda: f"IF({condition.sql}, {argument.sql}, NULL)")
@@ -118,10 +121,13 @@ def _and_present(condition: Scalar | None, argument: Scalar) -> Scalar:
     return Scalar(both, why, lambda: f"({condition.sql}) AND ({argument.sql}) IS NOT NULL")
 
 
-def _normalised(key: Scalar) -> Scalar:
+def _normalised(build: Builder, rows: Rows, key: Scalar) -> Scalar:
     """The key as Spark shows it, with 0.0 for -0.0 and one NaN. (An aggregation does so by itself.)"""
     if key.tree.spark_type not in {"float", "double"} or key.unproved:
         return key
+    held = rows.columns[key.tree.index] if isinstance(key.tree, Column) else key.tree
+    if isinstance(held, Column) and isinstance(build.nodes[rows.base], node.Source):
+        return key  # so it was appended
     return Scalar(Call(key.tree.spark_type, "NormalizeNaNAndZero", (key.tree,)), None, key.text)
 
 

@@ -1,13 +1,14 @@
 """The circuit under construction: nodes, how their rows are spread, and selects that wait to be fused."""
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from tidemill.pipeline.errors import Refused
-from tidemill.pipeline.plan.expression import Call, Column, Tree, columns_of
+from tidemill.pipeline.plan.expression import Call, Column, Tree, columns_of, walk
 from tidemill.pipeline.plan.node import AnyNode, Exchange, Select, Source
 from tidemill.sql.catalog import Catalog
 from tidemill.sql.relation import AnyRelation
@@ -76,9 +77,12 @@ class Builder:
         return Rows(position, None, columns, schema)
 
     def select(self, rows: Rows, where: Tree | None, columns: tuple[Tree, ...], schema: Any) -> Rows:
-        """A select on rows, fused with the one that waits unless that would repeat an expression's work."""
-        read = set[int]().union(*map(columns_of, columns), columns_of(where) if where else ())
-        if any(isinstance(rows.columns[index], Call) for index in read):
+        """A select on rows, fused with the one that waits unless an expression would be evaluated more often,
+        or for other rows."""
+        reads = Counter(index for tree in columns for index in reads_of(tree))
+        computed = {index for index, tree in enumerate(rows.columns) if isinstance(tree, Call)}
+        tested = columns_of(where) if where else set()
+        if computed & tested or any(reads[index] > 1 for index in computed):
             rows = self.all_of(self.put(rows))
         where = rows.where if where is None else conjunction(rows.where, substitute(where, rows.columns))
         return Rows(rows.base, where, tuple(substitute(tree, rows.columns) for tree in columns), schema)
@@ -119,6 +123,11 @@ def substitute(tree: Tree, columns: tuple[Tree, ...]) -> Tree:
         arguments = tuple(substitute(argument, columns) for argument in tree.arguments)
         return Call(tree.spark_type, tree.function, arguments, tree.options)
     return tree
+
+
+def reads_of(tree: Tree) -> Iterator[int]:
+    """The position of a column each time that the expression reads it."""
+    return (node.index for node in walk(tree) if isinstance(node, Column))
 
 
 def conjunction(one: Tree | None, other: Tree) -> Tree:

@@ -3,33 +3,31 @@
 import msgspec
 
 from tidemill.pipeline.plan.circuit import Circuit
-from tidemill.pipeline.plan.node import Aggregate, AnyNode, Distinct
+from tidemill.pipeline.plan.node import Aggregate, AnyNode, Arrange, Distinct
+
+SALT = "salt"
 
 
 def finish(nodes: list[AnyNode], known: int, last: int) -> tuple[Circuit, dict[int, int]]:
     """The circuit of the nodes, of which the first `known` are fixed, and where each that stays has gone.
 
-    A node whose state can serve a later view is used again instead of its equal; of the others, one that
-    computes the same as a node that is there gets a `salt`, so that it fills a state of its own.
+    A node whose state can serve a later view is used instead of its equal. Every other new node gets a
+    fingerprint of its own, by a `salt` where it must: it starts empty, and is filled apart from the old one.
     """
     places = _reuse(nodes, known)
-    needed = _needed(nodes, places, known, last)
     kept = list(nodes[:known])
     moved = {index: index for index in range(known)}
-    for index in needed:
-        node = nodes[index]
-        inputs = tuple(moved[places.get(one, one)] for one in node.inputs)
+    for index in _needed(nodes, places, known, last):
+        inputs = tuple(moved[places.get(one, one)] for one in nodes[index].inputs)
         moved[index] = len(kept)
-        kept.append(_salted(kept, msgspec.structs.replace(node, inputs=inputs), known))
-    for index, place in places.items():
-        if place in moved:
-            moved[index] = moved[place]
+        kept.append(_unlike(kept, msgspec.structs.replace(nodes[index], inputs=inputs)))
+    moved |= {index: place for index, place in places.items() if index not in moved}
     return Circuit(tuple(kept)), moved
 
 
 def _reuse(nodes: list[AnyNode], known: int) -> dict[int, int]:
     """For each new node whose equal is there and may be shared, the position of that."""
-    prints = Circuit(tuple(nodes)).fingerprints
+    prints = Circuit(tuple(_salted(node, 0) for node in nodes)).fingerprints
     there = {prints[index]: index for index in range(known) if nodes[index].shared}
     return {index: there[prints[index]] for index in range(known, len(nodes)) if prints[index] in there}
 
@@ -46,10 +44,17 @@ def _needed(nodes: list[AnyNode], places: dict[int, int], known: int, last: int)
     return sorted(found)
 
 
-def _salted(kept: list[AnyNode], node: AnyNode, known: int) -> AnyNode:
-    if not isinstance(node, Aggregate | Distinct):
-        return node
-    taken = set(Circuit(tuple(kept)).fingerprints[:known])
-    while Circuit((*kept, node)).fingerprints[-1] in taken:
-        node = msgspec.structs.replace(node, salt=node.salt + 1)
-    return node
+def _unlike(kept: list[AnyNode], node: AnyNode) -> AnyNode:
+    """The node with the least salt that tells it from all that are there."""
+    salt, taken = 0, set(Circuit(tuple(kept)).fingerprints)
+    while Circuit((*kept, _salted(node, salt))).fingerprints[-1] in taken:
+        salt += 1
+    return _salted(node, salt)
+
+
+def _salted(node: AnyNode, salt: int) -> AnyNode:
+    """The node with that salt. One that keeps no state has no field for it: its schema carries the salt."""
+    if isinstance(node, Aggregate | Arrange | Distinct):
+        return msgspec.structs.replace(node, salt=salt)
+    schema = {name: value for name, value in node.spark_schema.items() if name != SALT}
+    return msgspec.structs.replace(node, spark_schema={**schema, SALT: salt} if salt else schema)

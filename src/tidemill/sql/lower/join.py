@@ -6,7 +6,7 @@ from typing import Any
 from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan import node
 from tidemill.pipeline.plan.expression import Call, Column, Tree, shift
-from tidemill.sql.lower.builder import Builder, Rows, conjuncts
+from tidemill.sql.lower.builder import Builder, Rows, conjunction, conjuncts
 from tidemill.sql.lower.select import in_spark
 from tidemill.sql.relation import AnyRelation, Join, Scalar
 
@@ -43,9 +43,10 @@ def lower_join(relation: AnyRelation, build: Builder) -> Rows | None:
     width = len(build.nodes[left.rows.base].spark_schema["fields"])
     columns = left.output(0) + right.output(width)
     proved = relation.condition is not None and not relation.condition.unproved
-    condition = None
+    condition = _tests(left, right, width)
     if relation.condition and proved:
-        condition = shift(relation.condition.tree, {index: tree.index for index, tree in enumerate(columns)})
+        places = {index: tree.index for index, tree in enumerate(columns)}
+        condition = conjunction(condition, shift(relation.condition.tree, places))
     spread = [left.key, tuple(index + width for index in right.key)]
     position = build.add(node.Join((left.rows.base, right.rows.base), schema, condition), spread)
     rows = Rows(position, None, columns, relation.schema)
@@ -114,7 +115,7 @@ def _arranged(build: Builder, side: Side) -> Side:
     if _is_own_arrangement(build, side):
         key = side.base_key()
         assert key is not None
-        return Side(Rows(side.rows.base, None, side.rows.columns, side.rows.schema), key, side.width)
+        return Side(side.rows, key, side.width)
     position = build.exchanged(build.put(side.rows), side.key)
     schema = build.nodes[position].spark_schema
     arranged = build.add(node.Arrange((position,), schema, side.key), build.spread(position))
@@ -122,20 +123,34 @@ def _arranged(build: Builder, side: Side) -> Side:
 
 
 def _is_own_arrangement(build: Builder, side: Side) -> bool:
-    """Whether the rows are those of a table spread by the key, but for NULLs in it, which join nothing."""
+    """Whether the rows are those of a table spread by the key, but for some that have a NULL.
+
+    Catalyst finds that those would not pass; not to see them is not worth a second copy of the table.
+    """
     source = build.nodes[side.rows.base]
     if not isinstance(source, node.Source) or side.base_key() != source.shard_key:
         return False
     if not all(isinstance(tree, Column) for tree in side.rows.columns):
         return False
-    return all(_tests_key(part, source.shard_key) for part in conjuncts(side.rows.where))
+    return all(_presence(part) is not None for part in conjuncts(side.rows.where))
 
 
-def _tests_key(tree: Tree, key: tuple[int, ...]) -> bool:
+def _presence(tree: Tree) -> int | None:
+    """The column that may not be NULL, if that is what is tested."""
     match tree:
         case Call(function="IsNotNull", arguments=(Column(index=index),)):
-            return index in key
-    return False
+            return index
+    return None
+
+
+def _tests(left: Side, right: Side, width: int) -> Tree | None:
+    """What is left to test of sides that are tables' own rows; that the key is not NULL, the join sees to."""
+    found: Tree | None = None
+    for side, after in ((left, 0), (right, width)):
+        for part in conjuncts(side.rows.where):
+            if (index := _presence(part)) is not None and index not in side.key:
+                found = conjunction(found, shift(part, {index: index + after}))
+    return found
 
 
 def _both(build: Builder, left: Side, right: Side) -> Any:

@@ -1,0 +1,95 @@
+"""Scripts are cut into statements by words, never by text that only looks like one."""
+
+import pytest
+
+from tidemill.pipeline.errors import Refused
+from tidemill.sql.statements import CreateTable, CreateView, DropTable, DropView, Place, parse
+
+SCRIPT = """-- a head; with a semicolon
+CREATE TABLE IF NOT EXISTS bids (
+  auction BIGINT COMMENT 'it;s',   -- of the auction
+  `the price` DECIMAL(10, 2) NOT NULL,
+  tags ARRAY<STRUCT<a: INT, b: MAP<STRING, INT>>>
+);
+create materialized view top as
+  select /*+ broadcast(b) */ ';' as x, -- what; it is
+         max(`the price`) from bids b;
+DROP VIEW IF EXISTS top; ; drop table bids"""
+
+
+def test_a_script_is_split_into_its_statements() -> None:
+    table, view, drop_view, drop_table = parse(SCRIPT)
+
+    assert isinstance(table, CreateTable)
+    assert table.name == "bids"
+    assert table.if_not_exists
+    assert table.place == Place(2, 1)
+    assert table.key == ()
+    assert table.columns[1:] == (
+        "`the price` DECIMAL(10, 2) NOT NULL",
+        "tags ARRAY<STRUCT<a: INT, b: MAP<STRING, INT>>>",
+    )
+    assert isinstance(view, CreateView)
+    assert isinstance(drop_view, DropView)
+    assert drop_view.if_exists
+    assert isinstance(drop_table, DropTable)
+    assert (drop_table.name, drop_table.if_exists, drop_table.text) == ("bids", False, "drop table bids")
+
+
+def test_a_query_is_kept_as_it_was_written() -> None:
+    view = parse(SCRIPT)[1]
+
+    assert isinstance(view, CreateView)
+    assert view.query.startswith("select /*+ broadcast(b) */ ';' as x, -- what; it is\n")
+    assert view.query.endswith("from bids b")
+    assert view.query_place == Place(8, 3)
+    assert view.text.startswith("create materialized view top as\n")
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "left"),
+    [
+        ("a INT, b INT, PRIMARY KEY (b, a)", ("b", "a"), ("a INT", "b INT")),
+        ("a INT PRIMARY KEY NOT NULL, b INT", ("a",), ("a INT NOT NULL", "b INT")),
+        ("a INT, CONSTRAINT k primary  key (`a`)", ("a",), ("a INT",)),
+        ("a INT", (), ("a INT",)),
+    ],
+)
+def test_a_primary_key_is_found_on_the_table_and_on_a_column(
+    columns: str, key: tuple[str, ...], left: tuple[str, ...]
+) -> None:
+    (table,) = parse(f"CREATE TABLE t ({columns})")
+
+    assert isinstance(table, CreateTable)
+    assert table.key == key
+    assert table.columns == left
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n\n  SELECT 1", "line 3, column 3: SELECT is not a statement of a pipeline"),
+        ("INSERT INTO t VALUES (1)", "INSERT is not a statement"),
+        ("CREATE OR REPLACE VIEW v AS SELECT 1", "DROP first"),
+        ("CREATE TEMPORARY VIEW v AS SELECT 1", "CREATE TEMPORARY is not supported"),
+        ("CREATE FUNCTION f AS 'x'", "CREATE FUNCTION is not supported"),
+        ("DROP FUNCTION f", "DROP FUNCTION is not supported"),
+        ("CREATE VIEW a.b AS SELECT 1", "names have one part"),
+        ("CREATE VIEW v (a) AS SELECT 1", "name the columns in the query"),
+        ("CREATE VIEW v AS", "no query"),
+        ("CREATE VIEW v SELECT 1", "expected AS"),
+        ("CREATE TABLE t (a INT) USING parquet", "line 1, column 24: USING after the columns"),
+        ("CREATE TABLE t (a INT DEFAULT 3)", "DEFAULT of column a"),
+        ("CREATE TABLE t (a INT, UNIQUE (a))", "UNIQUE is not supported"),
+        ("CREATE TABLE t (a INT PRIMARY KEY, PRIMARY KEY (a))", "more than one PRIMARY KEY"),
+        ("CREATE TABLE t (a INT", "expected ), found the end"),
+        ("CREATE TABLE t", "expected (, found the end"),
+        ("DROP TABLE t CASCADE", "CASCADE is not understood"),
+        ("CREATE VIEW v AS SELECT 'abc", "cannot be split into words"),
+    ],
+)
+def test_what_is_no_statement_of_a_pipeline_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(Refused) as refused:
+        parse(text)
+
+    assert message in str(refused.value)
