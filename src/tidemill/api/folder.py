@@ -23,7 +23,7 @@ _KEY = "pipeline"
 
 
 class PipelineFolder:
-    """An open folder. Raises `AlreadyOpen` when another process has it, `ForeignState` if it is no pipeline."""
+    """An open folder. Raises `AlreadyOpen` when another process has it, `ForeignState` for other content."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()

@@ -12,7 +12,7 @@ A folder holds all of it: an SQLite file with the two documents, and blobs with 
 again after a crash goes on where the last acknowledged append left off.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, overload
@@ -185,9 +185,7 @@ class Pipeline:
             self._planner.load(change.plan)
         return self._planner.source(table)
 
-    def _append(
-        self, segments: list[SegmentRef] | tuple[SegmentRef, ...], producer: str | None, sequence: int | None
-    ) -> Receipt:
+    def _append(self, segments: Sequence[SegmentRef], producer: str | None, sequence: int | None) -> Receipt:
         return self._engine_open().append(segments, producer=producer, sequence=sequence)
 
     # Steps

@@ -18,18 +18,27 @@ from tidemill.base.ids import new_token
 from tidemill.base.log import get_logger
 from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.failpoint import reach
-from tidemill.pipeline.log.chain import BlobFiles
+from tidemill.pipeline.live import LiveRuns
+from tidemill.pipeline.log.file import BlobFiles
 from tidemill.pipeline.log.head import LogHead, Receipt
 from tidemill.pipeline.log.input import InputLog
 from tidemill.pipeline.log.output import OutputLog
-from tidemill.pipeline.log.root import Failure, Root, RootOwner, StepRecord, commit_version, needed_offset
-from tidemill.pipeline.live import LiveRuns
+from tidemill.pipeline.log.root import (
+    Failure,
+    Root,
+    RootOwner,
+    StepRecord,
+    commit_version,
+    kept_versions,
+    needed_offset,
+)
 from tidemill.pipeline.log.segment import SegmentRef
 from tidemill.pipeline.merging import Merging
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.runtimes.runtime import Runtime
 from tidemill.pipeline.state.files import RunFiles
-from tidemill.pipeline.state.spec import RunRef
+from tidemill.pipeline.state.manifest import Manifest, read_manifest, write_manifest
+from tidemill.pipeline.state.sweep import sweep
 from tidemill.pipeline.step import Limits, Pending, abort, discard, filled, pending, to_replay
 from tidemill.pipeline.task import Report, StepTask
 from tidemill.pipeline.worker import state_names
@@ -70,8 +79,9 @@ class Policy:
     deadline_s: float = 600.0
     commit_steps: int = 100
     commit_s: float = 60.0
+    grace_s: float = 600.0
     round_rows: int = 1_000_000
-    limits: Limits = Limits(rows=4_000_000)
+    step_rows: int = 4_000_000
 
 
 class Engine:
@@ -86,13 +96,16 @@ class Engine:
         self.runs = LiveRuns()
         self._owner = RootOwner(place.store, place.key, BlobFiles(place.blobs), folder=FOLDER)
         self._head = LogHead(place.store, place.key, BlobFiles(place.blobs), folder=FOLDER, clock=_now_ms)
-        self._input = InputLog(self._head, self._owner, clock=_now_ms, limits=self.policy.limits)
+        self._input = InputLog(
+            self._head, self._owner, clock=_now_ms, limits=Limits(rows=self.policy.step_rows)
+        )
         self._output = OutputLog(self._owner, BlobFiles(place.blobs), folder=FOLDER)
-        self._merging = Merging(runtime)
+        self._merging = Merging(runtime, FOLDER)
         self._fresh: frozenset[str] = frozenset()
         self._prepared = ""
+        self._durable: frozenset[str] = frozenset()
         self._steps_since_commit = 0
-        self._committed_at = time.monotonic()
+        self._committed_at = self._swept_at = time.monotonic()
 
     # Open and close
 
@@ -255,7 +268,7 @@ class Engine:
     # Versions, merges, sweeps
 
     def commit(self) -> int:
-        """Make the state as it is now a version, durable on return; its number. Repeating it changes nothing."""
+        """Make the state as it is now a version, durable on return; its number. Safe to repeat."""
         root = self.root
         if root.version.step == root.last and root.version.manifest is not None:
             return root.version.number
@@ -280,35 +293,55 @@ class Engine:
         found = self._run(self._output.read_since(view, since))
         return [segment for change in found for segment in change.segments]
 
-    def _write_manifest(self, root: Root, number: int) -> BlobRef:
-        self.place.blobs.sync(sorted(self.runs.names()))
-        return self.place.blobs.put(
-            f"{FOLDER}/t{root.term}/manifest-{number}", msgspec.json.encode(self.runs.by_state)
+    def sweep(self) -> tuple[str, ...]:
+        """Delete the files that nobody needs; say which. Files of this term are kept for a while first."""
+        kept = {*self.runs.names(), *self._run(_collect(self._owner.names()))}
+        kept.update(self._run(_collect(self._head.names())))
+        for version in kept_versions(self.root):
+            if version.manifest is not None:
+                manifest = read_manifest(self.place.blobs, version.manifest)
+                kept |= manifest.names | {_plan_name(manifest.circuit)}
+        kept.add(_plan_name((self.root.catalog or {}).get("plan")))
+        now = time.time()
+        return sweep(
+            self.place.blobs, FOLDER, kept, term=self.root.term, grace_s=self.policy.grace_s, now=now
         )
+
+    def _write_manifest(self, root: Root, number: int) -> BlobRef:
+        manifest = Manifest(
+            root.pipeline,
+            number,
+            step=root.last,
+            offsets={"log": root.position},
+            circuit=(root.catalog or {}).get("plan"),
+            runs=self.runs.by_state,
+            workers=self.runtime.workers,
+        )
+        name = f"{FOLDER}/t{root.term}/s{root.last}/manifest-{number}-{new_token()[:13]}"
+        ref = write_manifest(self.place.blobs, name, manifest, self._durable)
+        self._durable = manifest.names
+        return ref
 
     def _read_manifest(self, root: Root) -> LiveRuns:
         if root.version.manifest is None:
             return LiveRuns()
-        return LiveRuns(
-            msgspec.json.decode(
-                self.place.blobs.read(root.version.manifest), type=dict[str, tuple[RunRef, ...]]
-            )
-        )
-
-    def sweep(self) -> None: ...
+        manifest = read_manifest(self.place.blobs, root.version.manifest)
+        self._durable = manifest.names
+        return LiveRuns(manifest.runs)
 
     def _after_step(self) -> None:
         policy = self.policy
         late = time.monotonic() - self._committed_at >= policy.commit_s
         if self._steps_since_commit >= policy.commit_steps or late:
             self.commit()
+        if time.monotonic() - self._swept_at >= policy.grace_s / 4:
             self.sweep()
+            self._swept_at = time.monotonic()
         self._merging.begin(self.runs, self.root.term, self.root.last)
 
     def _adopt_merged(self) -> None:
         """Take the result of background merges; wait for it when too many runs have piled up."""
-        for merged in self._merging.results(self.runs):
-            self.runs = self.runs.with_merge(merged)
+        self.runs = self._merging.adopt(self.runs)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         found: T = self.place.run(work)
@@ -321,6 +354,10 @@ async def _collect(items: AsyncIterator[T]) -> list[T]:
 
 def _outputs(reports: Sequence[Report]) -> list[SegmentRef]:
     return [segment for report in reports for segment in report.outputs.values()]
+
+
+def _plan_name(ref: Any) -> str:
+    return BlobRef.from_json(ref).name or "" if ref else ""
 
 
 def _now_ms() -> int:

@@ -25,6 +25,13 @@ class LiveRuns:
             found.setdefault(run.state, []).append(run)
         return LiveRuns({state: tuple(runs) for state, runs in found.items() if runs})
 
+    def with_merge(self, inputs: Iterable[str], added: Iterable[RunRef]) -> "LiveRuns":
+        """The runs once a merge is adopted: its result comes first, as the oldest."""
+        rest = self.with_changes((), inputs).by_state
+        for run in added:
+            rest = {**rest, run.state: (run, *rest.get(run.state, ()))}
+        return LiveRuns(rest)
+
     def has(self, names: Iterable[str]) -> bool:
         """Whether all these runs are still there."""
         return set(names) <= set(self.names())
@@ -34,5 +41,8 @@ class LiveRuns:
         kept = set(states)
         return LiveRuns({state: runs for state, runs in self.by_state.items() if state in kept})
 
+    def all(self) -> Iterator[RunRef]:
+        return (run for runs in self.by_state.values() for run in runs)
+
     def names(self) -> Iterator[str]:
-        return (run.name for runs in self.by_state.values() for run in runs)
+        return (run.name for run in self.all())

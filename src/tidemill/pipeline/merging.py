@@ -1,16 +1,92 @@
 """Merges beside the steps: planned from the runs there are, run in a thread, adopted between two steps."""
 
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidemill.base.log import get_logger
+from tidemill.pipeline.errors import PipelineError
 from tidemill.pipeline.live import LiveRuns
 from tidemill.pipeline.runtimes.runtime import Runtime
+from tidemill.pipeline.state.merges import Merge, Merged, overdue, plan_merges
+from tidemill.pipeline.state.spec import RunRef
+from tidemill.store.blobs import BlobError
+
+log = get_logger("tidemill.pipeline.merging")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a merge came to: `added` takes the place of its inputs."""
+
+    merge: Merge
+    added: tuple[RunRef, ...]
 
 
 class Merging:
-    def __init__(self, runtime: Runtime) -> None:
-        self.runtime = runtime
+    """Keeps runs few. A merge that fails leaves everything as it was, and is planned again later.
 
-    def begin(self, runs: LiveRuns, term: int, step: int) -> None: ...
+    On a runtime without background, merges are done at once.
+    """
 
-    def results(self, runs: LiveRuns) -> tuple[()]:
-        return ()
+    def __init__(self, runtime: Runtime, folder: str) -> None:
+        self._runtime = runtime
+        self._folder = folder
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._done: list[Result] = []
+        self._stopped = threading.Event()
 
-    def stop(self) -> None: ...
+    def begin(self, runs: LiveRuns, term: int, step: int) -> None:
+        """Start the merges that are due, unless some are under way."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        merges = plan_merges(runs.all())
+        if not merges:
+            return
+        if not self._runtime.background:
+            self._work(merges, term, step)
+            return
+        self._thread = threading.Thread(
+            target=self._work, args=(merges, term, step), name="tidemill-merge", daemon=True
+        )
+        self._thread.start()
+
+    def adopt(self, runs: LiveRuns) -> LiveRuns:
+        """The runs with all merges that are done; waits for one when too many runs have piled up.
+
+        A merge whose inputs are not all there any more is passed over: its files are swept.
+        """
+        if overdue(runs.all()):
+            self.wait()
+        with self._lock:
+            done, self._done = self._done, []
+        for result in done:
+            if runs.has(result.merge.names):
+                runs = runs.with_merge(result.merge.names, result.added)
+        return runs
+
+    def wait(self) -> None:
+        """Wait until what is under way has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def stop(self) -> None:
+        """Break off after the unit that is being merged. Safe to repeat."""
+        self._stopped.set()
+        self.wait()
+
+    def _work(self, merges: Sequence[Merge], term: int, step: int) -> None:
+        for merge in merges:
+            merged: list[Merged] = []
+            try:
+                # One unit at a time, so that the tasks of a step never wait for more than one.
+                for unit in merge.units(self._folder, term, step):
+                    if self._stopped.is_set():
+                        return
+                    merged += self._runtime.merge([unit])
+            except (PipelineError, BlobError) as error:
+                log.warning("merge.failed", runs=len(merge.inputs), error=str(error))
+                return
+            with self._lock:
+                self._done.append(Result(merge, merge.result(merged)))

@@ -18,8 +18,8 @@ from tidemill.base.ids import new_token
 from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.exchange import Layout, Parcel
 from tidemill.pipeline.log.segment import SegmentRef, read_segment, write_segment
-from tidemill.pipeline.operators.registry import build
 from tidemill.pipeline.operators.operator import Access, Flow, Moment, Operator, Port
+from tidemill.pipeline.operators.registry import build
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.plan.node import AnyNode, Arrange, Exchange, Join, Source, SparkSelect, View
 from tidemill.pipeline.state.files import RunFiles, RunWriter

@@ -34,6 +34,7 @@ from tidemill.pipeline.state.merges import Merged, MergeUnit, run_merge
 from tidemill.pipeline.task import Report, StepTask
 from tidemill.pipeline.worker import PipelineWorker
 from tidemill.pipeline.zset import from_ipc, to_ipc
+from tidemill.store.blobs import Blobs
 
 TASK = "tidemill.task"
 _REPORT = -1
@@ -56,6 +57,7 @@ class BatchRuntime:
     """Runs steps as Spark jobs on a session that stays the caller's."""
 
     name = "batch"
+    background = True
 
     def __init__(self, spark: SparkSession, files: RunFiles, workers: int | None = None) -> None:
         self.spark = spark
@@ -75,7 +77,7 @@ class BatchRuntime:
         for stage in range(circuit.stage_count):
             if stage:
                 frame = frame.repartitionById(self.workers, "dest")
-            run = StageFunction(text, stage, layout, self.files)
+            run = StageFunction(text, stage, layout, self.files.blobs)
             frame = frame.mapInArrow(run, fragment.schema_of(circuit, stage))
             frame = fragment.select(frame, circuit, stage)
         self._plan, self._circuit = frame, circuit
@@ -92,12 +94,12 @@ class BatchRuntime:
         return reports
 
     def merge(self, units: Sequence[MergeUnit]) -> tuple[Merged, ...]:
-        files = self.files
+        blobs = self.files.blobs
         texts = [msgspec.json.encode(unit) for unit in units]
 
         def act(part: Iterable[bytes]) -> Iterator[bytes]:
             for text in part:
-                yield msgspec.json.encode(run_merge(files, msgspec.json.decode(text, type=MergeUnit)))
+                yield msgspec.json.encode(run_merge(_files(blobs), msgspec.json.decode(text, type=MergeUnit)))
 
         context = self.spark.sparkContext
         merged = self._job(
@@ -145,11 +147,11 @@ class BatchRuntime:
 class StageFunction:
     """What Spark runs for one stage on each partition, whose number is that of the pipeline worker."""
 
-    def __init__(self, circuit: bytes, stage: int, layout: Layout, files: RunFiles) -> None:
+    def __init__(self, circuit: bytes, stage: int, layout: Layout, blobs: Blobs) -> None:
         self.circuit = circuit
         self.stage = stage
         self.layout = layout
-        self.files = files
+        self.blobs = blobs
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -159,7 +161,7 @@ class StageFunction:
         leaving = fragment.leaving(worker.circuit, self.stage)
         later: list[pa.RecordBatch] = []
         inbox = _inbox(batches, worker.circuit, self.stage, later)
-        for item in worker.run(self.stage, task, self.files, inbox):
+        for item in worker.run(self.stage, task, _files(self.blobs), inbox):
             for batch in _outgoing(item, worker.number, leaving):
                 yield fragment.widen(batch, worker.circuit, self.stage)
         for batch in later:
@@ -170,6 +172,12 @@ class StageFunction:
 def _worker(circuit: bytes, number: int, layout: Layout) -> PipelineWorker:
     """Made once in each Python process: compiling its expressions takes longer than a small step."""
     return PipelineWorker(Circuit.from_json(circuit), number, layout)
+
+
+@lru_cache(maxsize=16)
+def _files(blobs: Blobs) -> RunFiles:
+    """The same in each Python process from step to step: it keeps the runs that it has opened."""
+    return RunFiles(blobs)
 
 
 def _inbox(

@@ -16,6 +16,7 @@ class InlineRuntime:
     """Runs a step as plain calls. Has no deadline: nothing here can hang but the machine itself."""
 
     name = "inline"
+    background = False
 
     def __init__(self, files: RunFiles, workers: int = 2) -> None:
         self.files = files

@@ -17,6 +17,8 @@ class Runtime(Protocol):
 
     name: str
     workers: int
+    background: bool
+    """Whether `merge` may run in another thread while a step runs."""
 
     def check(self, circuit: Circuit) -> None:
         """Raise `Refused` for a circuit that this runtime cannot run."""
