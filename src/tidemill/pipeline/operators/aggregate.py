@@ -19,7 +19,7 @@ from tidemill.pipeline.operators.operator import Access, Flow, Operator, Port
 from tidemill.pipeline.operators.rows import relabel, shaped
 from tidemill.pipeline.plan.node import Aggregate, Combine, Node
 from tidemill.pipeline.state.spec import StateSpec
-from tidemill.pipeline.zset import ZSet, concat, concat_rows, equal_rows, group_rows, sum_groups
+from tidemill.pipeline.zset import ZSet, add_checked, concat, concat_rows, equal_rows, group_rows, sum_groups
 from tidemill.pipeline.zset.value import Indices, Weights, take_rows
 
 
@@ -80,43 +80,58 @@ class AggregateOperator(Operator):
         return self.layout.states
 
     def step(self, inputs: Sequence[Flow], access: Access) -> Flow:
-        (ports,) = inputs
-        pending = self._pending
-        self._pending = None
-        if pending is None and not len(ports[0]):
+        ((totals, *details),) = inputs
+        pending, self._pending = self._pending, None
+        if pending is None and not len(totals):
             return (self.nothing,)
-        spine = access.own()
-        touched = _groups_of(ports[0].rows)
-        if pending is None or pending.spine is not spine:
-            pending = Pending(spine, touched, self._results(access, touched, before=True))
+        if pending is not None and pending.spine is not access.own():
+            pending = None
+        touched, change = _by_group(totals)
+        if pending is None:
+            counters = self._counters(access, touched, before=True)
+            pending = Pending(access.own(), touched, self._results(access, touched, counters, before=True))
+            counters = add_checked(counters, change.weights)
         else:
-            added = _without(touched, pending.groups)
-            pending = _extended(pending, added, self._results(access, added, before=True))
-        for slot, change in enumerate(ports):
-            if len(change):
-                access.own(slot).add(change)
+            pending = self._extended(pending, _without(touched, pending.groups), access)
+            counters = None
+        for slot, part in enumerate([change, *details]):
+            if len(part):
+                access.own(slot).add(part)
         if not access.last_round:
             self._pending = pending
             return (self.nothing,)
-        return (
-            self._difference(
-                pending.old, self._results(access, pending.groups, before=False), len(pending.groups)
-            ),
-        )
+        if counters is None:
+            counters = self._counters(access, pending.groups, before=False)
+        new = self._results(access, pending.groups, counters, before=False)
+        return (self._difference(pending.old, new, len(pending.groups)),)
 
-    def _results(self, access: Access, groups: Touched, *, before: bool) -> Results:
-        """The rows of these groups without this round's change, or with it."""
+    def _counters(self, access: Access, groups: Touched, *, before: bool) -> Weights:
+        """The counters of these groups, zero for one that is not there."""
         matches = access.own().lookup(groups.keys, groups.hashes, before=before)
-        totals = _add_up(matches.probe, matches.found.weights, len(groups))
+        counters = np.zeros((len(groups), self.layout.width), np.int64)
+        order = np.argsort(matches.probe, kind="stable")
+        starts = stretches(matches.probe[order])
+        counters[matches.probe[order[starts]]] = sum_groups(matches.found.weights[order], starts)
+        return counters
+
+    def _results(self, access: Access, groups: Touched, counters: Weights, *, before: bool) -> Results:
+        """The rows of these groups, which have these counters."""
         if self.node.keys:
-            place = np.flatnonzero(totals[:, 0] > 0)
+            place = np.flatnonzero(counters[:, 0] > 0)
         else:  # the one group always has a row, but for the time before the first step
             place = np.arange(0 if before and access.fresh else len(groups))
         if len(place) < len(groups):
-            groups = Touched(take_rows(groups.keys, place), groups.hashes[place])
-            totals = totals[place]
-        columns = groups.keys.columns + self.layout.values(access, groups, totals, before=before)
-        return Results(place, shaped(columns, self.node.schema, len(groups)))
+            groups, counters = groups.take(place), counters[place]
+        values = self.layout.values(access, groups, counters, before=before)
+        return Results(place, shaped([*groups.keys.columns, *values], self.node.schema, len(groups)))
+
+    def _extended(self, pending: Pending, added: Touched, access: Access) -> Pending:
+        """With groups that no earlier round touched: as they are before this one, they were before all."""
+        known = pending.groups
+        old = self._results(access, added, self._counters(access, added, before=True), before=True)
+        groups = Touched(concat_rows([known.keys, added.keys]), np.concatenate([known.hashes, added.hashes]))
+        place = np.concatenate([pending.old.place, old.place + len(known)])
+        return Pending(pending.spine, groups, Results(place, concat_rows([pending.old.rows, old.rows])))
 
     def _difference(self, old: Results, new: Results, count: int) -> ZSet:
         """The old rows out and the new rows in, where they are not the same."""
@@ -136,34 +151,18 @@ class AggregateOperator(Operator):
         return concat(parts, self.node.schema)
 
 
-def _groups_of(keys: pa.RecordBatch) -> Touched:
-    groups = group_rows(keys)
-    return Touched(take_rows(keys, groups.first), groups.hashes)
+def _by_group(totals: ZSet) -> tuple[Touched, ZSet]:
+    """The groups, each once, and what is added to their counters."""
+    groups = group_rows(totals.rows)
+    keys = take_rows(totals.rows, groups.first)
+    return Touched(keys, groups.hashes), ZSet(keys, groups.sum(totals.weights))
 
 
 def _without(groups: Touched, known: Touched) -> Touched:
     """Those groups that are not known."""
-    together = group_rows(
-        concat_rows([known.keys, groups.keys]), None, np.concatenate([known.hashes, groups.hashes])
-    )
-    new = np.sort(together.first[together.first >= len(known)]) - len(known)
-    return Touched(take_rows(groups.keys, new), groups.hashes[new])
-
-
-def _extended(pending: Pending, added: Touched, old: Results) -> Pending:
-    known = pending.groups
-    groups = Touched(concat_rows([known.keys, added.keys]), np.concatenate([known.hashes, added.hashes]))
-    place = np.concatenate([pending.old.place, old.place + len(known)])
-    return Pending(pending.spine, groups, Results(place, concat_rows([pending.old.rows, old.rows])))
-
-
-def _add_up(probe: Indices, weights: Weights, count: int) -> Weights:
-    """For each of `count` keys the sum of the weights found for it."""
-    totals = np.zeros((count, weights.shape[1]), np.int64)
-    order = np.argsort(probe, kind="stable")
-    starts = stretches(probe[order])
-    totals[probe[order[starts]]] = sum_groups(weights[order], starts)
-    return totals
+    hashes = np.concatenate([known.hashes, groups.hashes])
+    together = group_rows(concat_rows([known.keys, groups.keys]), None, hashes)
+    return groups.take(together.first[together.first >= len(known)] - len(known))
 
 
 def _mask(place: Indices, count: int) -> npt.NDArray[np.bool_]:

@@ -2,23 +2,26 @@
 
 import datetime as dt
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
+from dataclasses import replace
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.pipeline import types
 from tidemill.pipeline.errors import Refused, StepAborted, UnsupportedType
 from tidemill.pipeline.operators.aggregate import AggregateOperator, CombineOperator
+from tidemill.pipeline.operators.operator import Access, Moment
 from tidemill.pipeline.plan.node import Aggregate, AggregateCall, Arrange, Combine, Node
-from tidemill.pipeline.testing import Bag, Bench, Rows, bag, check, feed, spark
+from tidemill.pipeline.state.spec import StateSpec
+from tidemill.pipeline.testing import Bag, Bench, ModelSpine, Rows, bag, check, feed, rows_of, spark
 from tidemill.pipeline.testing.bags import canonical
 from tidemill.pipeline.zset import ZSet
 
@@ -84,17 +87,17 @@ def result_type(function: str, kind: pa.DataType | None) -> pa.DataType:
     return pa.int64() if function == "Sum" and pa.types.is_integer(kind) else pa.float64()
 
 
-def aggregation(keys: Sequence[str], calls: Sequence[AggregateCall]) -> list[Node]:
+def aggregation(keys: Sequence[str], calls: Sequence[AggregateCall]) -> tuple[Node, Node, Combine, Aggregate]:
     """The nodes: an input that is kept, and both halves."""
     places = tuple(PLACE[key] for key in keys)
     fields = [SCHEMA.field(key) for key in keys] + [(f"v{i}", each.type) for i, each in enumerate(calls)]
     functions = tuple(calls)
-    return [
+    return (
         feed(SCHEMA),
         Arrange((0,), spark(SCHEMA), key=(0,)),
         Combine((1,), spark(SCHEMA), places, functions),
         Aggregate((2,), spark(pa.schema(fields)), places, functions, spark(SCHEMA)),
-    ]
+    )
 
 
 def zset(rows: Sequence[dict[str, Any]], weights: Sequence[int] | None = None) -> ZSet:
@@ -227,10 +230,156 @@ def steps(draw: st.DrawFn, used: Sequence[str]) -> list[tuple[ZSet]]:
     return [(zset([row for row, _ in pairs], [weight for _, weight in pairs]),) for pairs in drawn]
 
 
-@given(st.data())
-@settings(max_examples=200, deadline=None)
-def test_values_are_those_of_the_bag_of_rows(data: st.DataObject) -> None:
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_values_are_those_of_the_bag_of_rows(
+    open_spine: Callable[[StateSpec], Any], data: st.DataObject
+) -> None:
     keys, calls = data.draw(KEYS), data.draw(st.lists(CALLS, max_size=4))
     used = {"flag", *keys} | {SCHEMA.names[each.argument] for each in calls if each.argument is not None}
+    changes = data.draw(steps(sorted(used)))
 
-    check(aggregation(keys, calls), data.draw(steps(sorted(used))), model(keys, calls), late=2)
+    check(aggregation(keys, calls), changes, model(keys, calls), late=2, open_spine=open_spine)
+
+
+# Single traits.
+
+
+def run(nodes: Sequence[Node], *changes: ZSet) -> Bag:
+    """The output after these steps."""
+    bench = Bench(nodes)
+    return bag(pair for change in changes for pair in rows_of(bench.step([change])))
+
+
+def test_a_global_aggregate_has_a_row_before_anything_went_in() -> None:
+    nodes = aggregation(
+        [], [call("Count"), call("Sum", "int"), call("Max", "text"), call("Average", "double")]
+    )
+
+    assert run(nodes, zset([])) == Counter({(0, None, None, None): 1})
+    assert run(nodes, zset([]), zset([{"int": 7}]), zset([{"int": 7}], [-1])) == run(nodes, zset([]))
+
+
+def test_keys_are_shown_as_spark_does() -> None:
+    bench = Bench(aggregation(["double", "list"], [call("Count")]))
+    odd = np.array([0x7FF8_0000_0000_0001], np.uint64).view(np.float64)[0]
+    output = bench.step([zset([{"double": -0.0, "list": [-0.0, None]}, {"double": odd, "list": [odd]}])])
+    floats = np.concatenate(
+        [output.rows.column(0).to_numpy(), output.rows.column(1).flatten().drop_null().to_numpy()]
+    )
+
+    assert set(floats.view(np.uint64)) == {0, int(np.array(np.nan).view(np.uint64))}
+
+
+def test_what_cancels_leaves_no_trace_in_any_state() -> None:
+    calls = [call("Sum", "double"), call("Average", "large"), call("Max", "text"), call("Sum", "long")]
+    rows = [{"text": "a", "double": 0.1, "large": HUGE, "long": -(2**63)}, {"text": "a", "double": math.nan}]
+    bench = Bench(aggregation(["text"], calls))
+    bench.step([zset(rows)])
+    bench.step([zset(rows, [-1, -1])])
+
+    assert [list(spine.scan()) for spine in bench.spines[-1]] == [[]] * 3
+
+
+def test_functions_over_the_same_column_share_what_is_kept() -> None:
+    calls = [call(name, "double") for name in ("Count", "Sum", "Average", "Min", "Max")]
+    states = AggregateOperator(aggregation(["text"], calls)[-1], []).states()
+
+    assert [spec.width for spec in states] == [2, None, None]
+
+
+def test_the_change_is_combined_before_it_travels() -> None:
+    operator = CombineOperator(aggregation(["text"], [call("Sum", "double"), call("Min", "int")])[2], [])
+    rows = [{"text": "a", "double": 0.5, "int": 1}] * 1000 + [
+        {"text": "b", "int": 2},
+        {"text": "b", "int": 2},
+    ]
+    totals, limbs, values = operator.step([(zset(rows, [1] * 1001 + [-1]),)], ACCESS)
+
+    assert sorted(rows_of_counters(totals)) == [("a", 1000, 1000), ("b", 0, 0)]
+    assert len(limbs) == 1
+    assert rows_of(values) == [(("a", 1), 1000)]
+
+
+ACCESS = Access((), (), fresh=False, last_round=True, moment=Moment(1, 0.0))
+
+
+def rows_of_counters(totals: ZSet) -> list[tuple[Any, ...]]:
+    return [
+        (*row.values(), *weights)
+        for row, weights in zip(totals.rows.to_pylist(), totals.weights.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "column", "most", "condition"),
+    [
+        ("Sum", "long", 2**63 - 1, "ARITHMETIC_OVERFLOW"),
+        ("Sum", "large", HUGE, "NUMERIC_VALUE_OUT_OF_RANGE"),
+        ("Average", "large", HUGE, "NUMERIC_VALUE_OUT_OF_RANGE"),
+    ],
+)
+def test_what_does_not_fit_aborts_the_step_in_ansi_mode(
+    function: str, column: str, most: Any, condition: str
+) -> None:
+    nodes = aggregation([], [call(function, column, mode="ANSI")])
+
+    with pytest.raises(StepAborted, match=condition):
+        run(nodes, zset([{column: most}, {column: most}]))
+
+
+def test_a_sum_may_overflow_on_the_way() -> None:
+    rows = [{"long": 2**63 - 1, "large": HUGE}] * 3
+    nodes = aggregation([], [call("Sum", "long", mode="ANSI"), call("Sum", "large", mode="ANSI")])
+
+    assert run(nodes, zset(rows, [1, 1, -1])) == Counter({(2**63 - 1, HUGE): 1})
+
+
+def test_counters_that_do_not_fit_abort_the_step() -> None:
+    with pytest.raises(StepAborted, match="WEIGHT_OVERFLOW"):
+        run(aggregation([], [call("Count")]), zset([{}, {}], [2**62, 2**62]))
+    with pytest.raises(StepAborted, match="WEIGHT_OVERFLOW"):
+        run(aggregation([], [call("Sum", "double")]), zset([{"double": 0.1}], [2**40]))
+
+
+def test_rounds_of_a_step_that_was_given_up_are_forgotten() -> None:
+    operator = AggregateOperator(aggregation(["text"], [call("Count")])[-1], [])
+    combine = CombineOperator(aggregation(["text"], [call("Count")])[2], [])
+    for last in (False, True):
+        spine = ModelSpine(operator.states()[0])
+        access = replace(ACCESS, spines=(spine,), last_round=last)
+        output = operator.step([combine.step([(zset([{"text": str(last)}]),)], access)], access)
+
+    assert rows_of(output[0]) == [(("True", 1), 1)]
+
+
+def test_groups_of_very_different_size_are_added_up_alike() -> None:
+    rng = np.random.default_rng(5)
+    keys = np.where(rng.random(20_000) < 0.9, 0, rng.integers(0, 3000, 20_000))
+    floats = rng.normal(0, 1, 20_000) * 10.0 ** rng.integers(-300, 300, 20_000)
+    rows = [{"text": str(key), "double": one} for key, one in zip(keys, floats.tolist(), strict=True)]
+    found = run(aggregation(["text"], [call("Sum", "double")]), zset(rows[:15_000]), zset(rows[15_000:]))
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row["text"]].append(row["double"])
+
+    assert found == Counter((key, math.fsum(members)) for key, members in groups.items())
+
+
+@pytest.mark.parametrize(
+    ("function", "column"), [("Sum", "flag"), ("Average", "text"), ("StddevSamp", "double")]
+)
+def test_what_cannot_be_kept_is_refused_by_name(function: str, column: str) -> None:
+    node = aggregation([], [AggregateCall(function, PLACE[column], "double")])[2]
+
+    with pytest.raises(Refused, match=f"{function} over {types.sql_name(SCHEMA.field(column).type)}"):
+        CombineOperator(node, [])
+
+
+def test_extremes_of_maps_are_refused() -> None:
+    schema = pa.schema([("map", pa.map_(pa.int32(), pa.int32()))])
+    calls = (AggregateCall("Max", 0, types.to_spark(schema.field(0).type)),)
+    operator = AggregateOperator(Aggregate((0,), spark(schema), (), calls, spark(schema)), [])
+
+    with pytest.raises(UnsupportedType, match="no order"):
+        operator.states()

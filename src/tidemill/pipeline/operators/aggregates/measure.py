@@ -14,7 +14,7 @@ from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.zset import Groups
 from tidemill.pipeline.zset.equality import valid_mask
 from tidemill.pipeline.zset.hashing import Hashes
-from tidemill.pipeline.zset.value import Mask, Weights
+from tidemill.pipeline.zset.value import Indices, Mask, Weights, take_rows
 
 Integers = npt.NDArray[np.int64]
 
@@ -83,6 +83,9 @@ class Touched:
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def take(self, indices: Indices) -> "Touched":
+        return Touched(take_rows(self.keys, indices), self.hashes[indices])
 
 
 @dataclass(frozen=True, slots=True)
