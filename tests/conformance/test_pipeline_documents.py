@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from tidemill.pipeline.errors import Forgotten, NoSuchName, NotOpen, SequenceGap, WrongSettings
-from tidemill.pipeline.log.chain import PAGE, BlobFiles
+from tidemill.pipeline.log.chain import PAGE
+from tidemill.pipeline.log.file import BlobFiles, FileRef
 from tidemill.pipeline.log.head import LogHead, Receipt
 from tidemill.pipeline.log.input import InputLog
 from tidemill.pipeline.log.output import OutputLog, Written
@@ -67,7 +68,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 def segment(rows: int = 1, table: str = "bids", total: int = 0) -> SegmentRef:
-    return SegmentRef(table, rows, BlobRef(10, "-", f"{table}/{uuid4().hex}"), total)
+    return SegmentRef(table, rows, FileRef(f"{table}/{uuid4().hex}", 10, "-"), total)
 
 
 async def appended(pipeline: Pipeline, count: int, rows: int = 1) -> None:
@@ -126,7 +127,7 @@ async def test_an_append_of_many_files_keeps_them_all(world: World) -> None:
 
     assert entry.rows == 300
     assert await pipeline.head.segments(entry) == tuple(segments)
-    assert {item.blob.name for item in segments} < {name async for name in pipeline.head.names()}
+    assert {item.file.name for item in segments} < {name async for name in pipeline.head.names()}
 
 
 async def test_a_step_takes_what_was_appended_and_puts_out_once(world: World) -> None:
@@ -273,7 +274,7 @@ async def test_every_file_that_is_referred_to_is_named(world: World) -> None:
     await pipeline.owner.update(lambda root: commit_version(root, 1, BlobRef(1, "-", "manifest")))
     names = {name async for name in pipeline.owner.names()}
 
-    assert names == {"manifest", "out/listing/t1/s0", *(output.blob.name for output in outputs)}
+    assert names == {"manifest", "out/listing/t1/s0", *(output.file.name for output in outputs)}
 
 
 async def test_with_a_lease_every_write_needs_it(world: World) -> None:

@@ -10,7 +10,7 @@ Words: a *segment* is a file of rows of one table or view; a *listing* names sev
 *offset*; a *chain* is a list of which a document holds the newest items and pages hold the rest; the
 *owner* is the one process whose *term* the root has; a step is *settled* when it is done or aborted.
 
-Read `segment`, `chain`, `listing`, `head` (appends), `root` (steps, versions, pins), then
+Read `file`, `segment`, `chain`, `listing`, `head` (appends), `root` (steps, versions, pins), then
 `tidemill.pipeline.step` (how steps change the root), `input` and `output` (the logs as a pipeline worker
 sees them), and `folder` (one process at a time).
 """

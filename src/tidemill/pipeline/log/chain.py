@@ -11,9 +11,8 @@ holds at most `2 * PAGE` items and as many references for each power of `PAGE`, 
 refers to it afterwards; a crash between the two leaves an unreferenced blob.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -21,34 +20,12 @@ from msgspec.structs import replace
 
 from tidemill.pipeline.errors import ForeignState
 from tidemill.pipeline.failpoint import reach
-from tidemill.store.blobs import BlobRef, Blobs
+from tidemill.pipeline.log.file import FileRef, Files
 
 T = TypeVar("T")
 
 PAGE = 64
 FORMAT = 1
-
-
-class Files(Protocol):
-    """Small immutable files, for those who run on an event loop."""
-
-    async def put(self, name: str, content: bytes) -> BlobRef:
-        """Publish, durable on return. The same content again is a success."""
-
-    async def read(self, ref: BlobRef) -> bytes: ...
-
-
-class BlobFiles:
-    """Files as blobs; the blocking calls run in threads."""
-
-    def __init__(self, blobs: Blobs) -> None:
-        self._blobs = blobs
-
-    async def put(self, name: str, content: bytes) -> BlobRef:
-        return await asyncio.to_thread(self._blobs.put, name, content)
-
-    async def read(self, ref: BlobRef) -> bytes:
-        return await asyncio.to_thread(self._blobs.read, ref)
 
 
 class Page(Struct, frozen=True):
@@ -57,7 +34,7 @@ class Page(Struct, frozen=True):
     first: int
     last: int
     level: int
-    blob: BlobRef
+    file: FileRef
 
 
 class Due(Struct, Generic[T], frozen=True):
@@ -114,9 +91,9 @@ class Chain(Struct, Generic[T], frozen=True):
                 return Due(alike[0].first, alike[PAGE - 1].last, level + 1, tuple(alike[:PAGE]))
         return None
 
-    def paged(self, due: Due[T], blob: BlobRef) -> "Chain[T]":
+    def paged(self, due: Due[T], file: FileRef) -> "Chain[T]":
         """The same items, with those that were due in their page."""
-        page = Page(due.first, due.last, due.level, blob)
+        page = Page(due.first, due.last, due.level, file)
         kept = [other for other in self.pages if other not in due.items]
         tail = self.tail[PAGE:] if due.level == 0 else self.tail
         return replace(self, pages=tuple(sorted([*kept, page], key=lambda page: page.first)), tail=tail)
@@ -145,16 +122,16 @@ async def page_names(chain: Chain[Any], files: Files) -> AsyncIterator[str]:
     waiting = list(chain.pages)
     while waiting:
         page = waiting.pop()
-        yield page.blob.name or ""
+        yield page.file.name
         if page.level:
-            items = _decode(await files.read(page.blob), Page)
+            items = _decode(await files.read(page.file), Page)
             waiting += [below for below in items if below.last >= chain.first]
 
 
 async def _read_page(page: Page, files: Files, kind: type[T], start: int, stop: int) -> AsyncIterator[T]:
     if page.last < start or page.first >= stop:
         return
-    content = await files.read(page.blob)
+    content = await files.read(page.file)
     if page.level:
         for below in _decode(content, Page):
             async for found in _read_page(below, files, kind, start, stop):

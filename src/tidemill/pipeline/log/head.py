@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from tidemill.base.ids import new_token
 from tidemill.pipeline.errors import ForeignState, SequenceGap
 from tidemill.pipeline.failpoint import reach
-from tidemill.pipeline.log.chain import Chain, Files, page_names, page_out, read_chain
+from tidemill.pipeline.log.chain import Chain, page_names, page_out, read_chain
+from tidemill.pipeline.log.file import Files
 from tidemill.pipeline.log.listing import Listing, read_listing, write_listing
 from tidemill.pipeline.log.segment import SegmentRef
 from tidemill.store import Collection, Conflict, OutcomeUnknown, Store, Unavailable
@@ -167,7 +168,7 @@ class LogHead:
             listing,
             tuple(dict.fromkeys(segment.table for segment in segments)),
             sum(segment.rows for segment in segments),
-            sum(segment.blob.size for segment in segments),
+            sum(segment.file.size for segment in segments),
             producer,
             sequence,
         )
@@ -212,10 +213,10 @@ class LogHead:
         async for name in page_names(head.entries, self._files):
             yield name
         async for entry in read_chain(head.entries, self._files, Entry, 0, head.entries.next):
-            if entry.listing.blob is not None:
-                yield entry.listing.blob.name or ""
+            if entry.listing.file is not None:
+                yield entry.listing.file.name
             for segment in await self.segments(entry):
-                yield segment.blob.name or ""
+                yield segment.file.name
 
     def watch(self, *, poll_s: float = 30.0) -> AbstractAsyncContextManager[Watch]:
         """Wakes when something may have been appended."""

@@ -7,9 +7,8 @@ from msgspec import Struct
 
 from tidemill.pipeline.errors import ForeignState
 from tidemill.pipeline.failpoint import reach
-from tidemill.pipeline.log.chain import Files
+from tidemill.pipeline.log.file import FileRef, Files
 from tidemill.pipeline.log.segment import SegmentRef
-from tidemill.store.blobs import BlobRef
 
 INLINE = 4
 """So many references may lie inside a document; of a bulk load by many tasks there are hundreds."""
@@ -18,10 +17,10 @@ FORMAT = 1
 
 
 class Listing(Struct, frozen=True, omit_defaults=True):
-    """References to segments, here or in a blob."""
+    """References to segments, here or in a file."""
 
     inline: tuple[SegmentRef, ...] = ()
-    blob: BlobRef | None = None
+    file: FileRef | None = None
 
 
 async def write_listing(files: Files, name: str, segments: Sequence[SegmentRef]) -> Listing:
@@ -29,17 +28,17 @@ async def write_listing(files: Files, name: str, segments: Sequence[SegmentRef])
     if len(segments) <= INLINE:
         return Listing(tuple(segments))
     content = msgspec.json.encode({"format": FORMAT, "segments": segments})
-    listing = Listing(blob=await files.put(name, content))
+    listing = Listing(file=await files.put(name, content))
     reach("log.listing.after_write")
     return listing
 
 
 async def read_listing(files: Files, listing: Listing) -> tuple[SegmentRef, ...]:
-    if listing.blob is None:
+    if listing.file is None:
         return listing.inline
-    found = msgspec.json.decode(await files.read(listing.blob))
+    found = msgspec.json.decode(await files.read(listing.file))
     if found["format"] != FORMAT:
         raise ForeignState(
-            f"{listing.blob.name} has format {found['format']}, and this release reads {FORMAT}"
+            f"{listing.file.name} has format {found['format']}, and this release reads {FORMAT}"
         )
     return msgspec.convert(found["segments"], tuple[SegmentRef, ...])

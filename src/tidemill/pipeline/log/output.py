@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tidemill.base.log import get_logger
 from tidemill.pipeline.errors import Forgotten, NoSuchName
-from tidemill.pipeline.log.chain import Files
+from tidemill.pipeline.log.file import Files
 from tidemill.pipeline.log.listing import read_listing, write_listing
 from tidemill.pipeline.log.root import Root, RootOwner, StepRecord
 from tidemill.pipeline.log.segment import SegmentRef

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from tidemill.pipeline.errors import ForeignState, Forgotten, NameTaken, NoSuchName, NotOpen, WrongSettings
 from tidemill.pipeline.failpoint import reach
-from tidemill.pipeline.log.chain import Chain, Files, page_names, page_out, read_chain
+from tidemill.pipeline.log.chain import Chain, page_names, page_out, read_chain
+from tidemill.pipeline.log.file import FileRef, Files
 from tidemill.pipeline.log.listing import Listing, read_listing
 from tidemill.store import Collection, Conflict, Fence, Fenced, OutcomeUnknown, Store
 from tidemill.store.blobs import BlobRef
@@ -74,13 +75,20 @@ class Blame(Struct, frozen=True):
     failure: Failure
 
 
-class Version(Struct, frozen=True):
-    """A committed snapshot: the state before `step`, which reflects the appends before `position`."""
+class Version(Struct, frozen=True, omit_defaults=True):
+    """A committed snapshot: the state before `step`, which reflects the appends before `position`.
 
-    number: int
-    step: int
-    position: int
-    manifest: BlobRef | None
+    Version 0 is empty and has no manifest.
+    """
+
+    number: int = 0
+    step: int = 0
+    position: int = 0
+    file: FileRef | None = None
+
+    @property
+    def manifest(self) -> BlobRef | None:
+        return None if self.file is None else self.file.blob
 
 
 class Pin(Struct, frozen=True):
@@ -90,7 +98,7 @@ class Pin(Struct, frozen=True):
     version: Version
 
 
-class Root(Struct, frozen=True):
+class Root(Struct, frozen=True, omit_defaults=True):
     """The document. `position` is the first append that no done step has; `catalog` and `circuit` are opaque.
 
     `discarded` are appends from `position` on that no step shall take.
@@ -98,7 +106,6 @@ class Root(Struct, frozen=True):
 
     pipeline: str
     settings: dict[str, str]
-    format: int = FORMAT
     term: int = 0
     catalog: Json = None
     circuit: Json = None
@@ -106,7 +113,7 @@ class Root(Struct, frozen=True):
     position: int = 0
     discarded: tuple[int, ...] = ()
     blamed: tuple[Blame, ...] = ()
-    versions: tuple[Version, ...] = (Version(0, 0, 0, None),)
+    versions: tuple[Version, ...] = (Version(),)
     pins: tuple[Pin, ...] = ()
     retained_steps: int = RETAINED_STEPS
 
@@ -142,7 +149,7 @@ def commit_version(root: Root, step: int, manifest: BlobRef) -> Root:
             f"a version before step {step}: the last is of {root.version.step}, and "
             f"{root.last} is the first step that is not settled"
         )
-    version = Version(root.version.number + 1, step, position_at(root, step), manifest)
+    version = Version(root.version.number + 1, step, position_at(root, step), FileRef.of(manifest))
     return forget(replace(root, versions=(*root.versions, version)[-VERSIONS:]))
 
 
@@ -309,13 +316,13 @@ class RootOwner:
         async for name in page_names(self.root.steps, self._files):
             yield name
         async for record in self.records(0):
-            if record.output.blob is not None:
-                yield record.output.blob.name or ""
+            if record.output.file is not None:
+                yield record.output.file.name
             for segment in await read_listing(self._files, record.output):
-                yield segment.blob.name or ""
+                yield segment.file.name
         for version in kept_versions(self.root):
-            if version.manifest is not None:
-                yield version.manifest.name or ""
+            if version.file is not None:
+                yield version.file.name
 
     async def _reload(self) -> None:
         """Read the document after a write of unknown fate. It is ours as long as it has our term."""
@@ -331,7 +338,7 @@ class RootOwner:
         self._root, self._revision, self._unsure = root, found.revision, False
 
     async def _write(self, root: Root, revision: int | None) -> int:
-        body = msgspec.to_builtins(root)
+        body = {**msgspec.to_builtins(root), "format": FORMAT}
         fence = self._fence() if self._fence is not None else None
         if revision is None:
             return await self._store.create(ROOTS, self._key, body, fence=fence)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from tidemill.pipeline.errors import ForeignState
+from tidemill.pipeline.log.file import FileRef
 from tidemill.pipeline.zset import SHARDS, ZSet, concat, hash_rows, pick, shard_of
 from tidemill.store.blobs import BlobRef, Blobs, Mapped
 
@@ -34,8 +35,12 @@ class SegmentRef(Struct, frozen=True, omit_defaults=True):
 
     table: str
     rows: int
-    blob: BlobRef
+    file: FileRef
     sum: int | None = None
+
+    @property
+    def blob(self) -> BlobRef:
+        return self.file.blob
 
 
 class _Layout(Struct, frozen=True):
@@ -80,7 +85,7 @@ def write_segment(
         for batch in batches:
             writer.write(batch.serialize())
         writer.write(b"\xff\xff\xff\xff\x00\x00\x00\x00")  # the end of an Arrow stream
-    return SegmentRef(table, len(change), writer.ref, sum_of(change) if summed else None)
+    return SegmentRef(table, len(change), FileRef.of(writer.ref), sum_of(change) if summed else None)
 
 
 def read_segment(blobs: Blobs, ref: SegmentRef, shards: range = ALL_SHARDS) -> ZSet:
@@ -139,13 +144,13 @@ def _read_layout(mapped: Mapped, ref: SegmentRef) -> tuple[pa.Schema, _Layout, i
         written_as = msgspec.json.decode(raw)["format"]
         if written_as != FORMAT:
             raise ForeignState(
-                f"segment {ref.blob.name} has format {written_as}, and this release reads {FORMAT}"
+                f"segment {ref.file.name} has format {written_as}, and this release reads {FORMAT}"
             )
         layout = msgspec.json.decode(raw, type=_Layout)
     except (pa.ArrowInvalid, ValueError, KeyError, TypeError) as error:
-        raise ForeignState(f"{ref.blob.name} is not a segment: {error}") from error
+        raise ForeignState(f"{ref.file.name} is not a segment: {error}") from error
     if layout.table != ref.table:
-        raise ForeignState(f"{ref.blob.name} holds rows of {layout.table!r}, not of {ref.table!r}")
+        raise ForeignState(f"{ref.file.name} holds rows of {layout.table!r}, not of {ref.table!r}")
     return schema, layout, body
 
 

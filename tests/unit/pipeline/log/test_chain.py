@@ -4,7 +4,7 @@ import pytest
 from tidemill.pipeline.errors import ForeignState
 from tidemill.pipeline.log import chain as chain_module
 from tidemill.pipeline.log.chain import PAGE, Chain, page_names, page_out, read_chain
-from tidemill.store.blobs import BlobRef
+from tidemill.pipeline.log.file import FileRef
 
 
 class MemoryFiles:
@@ -12,13 +12,13 @@ class MemoryFiles:
         self.contents: dict[str, bytes] = {}
         self.reads = 0
 
-    async def put(self, name: str, content: bytes) -> BlobRef:
+    async def put(self, name: str, content: bytes) -> FileRef:
         assert self.contents.setdefault(name, content) == content
-        return BlobRef(len(content), "-", name)
+        return FileRef(name, len(content), "-")
 
-    async def read(self, ref: BlobRef) -> bytes:
+    async def read(self, ref: FileRef) -> bytes:
         self.reads += 1
-        return self.contents[ref.name or ""]
+        return self.contents[ref.name]
 
 
 @pytest.fixture

@@ -2,20 +2,20 @@
 
 import pytest
 
+from tidemill.pipeline.log.file import FileRef
 from tidemill.pipeline.log.head import HEADS, LogHead
 from tidemill.pipeline.log.root import Root, RootOwner
 from tidemill.pipeline.step import Limits, assign
 from tidemill.store import OutcomeUnknown, Store, Unavailable
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
-from tidemill.store.blobs import BlobRef
 from tidemill.store.testing.faults import Fault, FaultyBackend
 
 
 class NoFiles:
-    async def put(self, name: str, content: bytes) -> BlobRef:
+    async def put(self, name: str, content: bytes) -> FileRef:
         raise AssertionError(f"nothing should be written to {name}")
 
-    async def read(self, ref: BlobRef) -> bytes:
+    async def read(self, ref: FileRef) -> bytes:
         raise AssertionError(f"nothing should be read from {ref.name}")
 
 

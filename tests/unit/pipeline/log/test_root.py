@@ -2,6 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from tidemill.pipeline.errors import Forgotten, NameTaken, NoSuchName, WrongSettings
+from tidemill.pipeline.log.file import FileRef
 from tidemill.pipeline.log.head import Entry
 from tidemill.pipeline.log.listing import Listing
 from tidemill.pipeline.log.root import (
@@ -20,6 +21,7 @@ from tidemill.store.blobs import BlobRef
 
 FRESH = Root("p", {"ansi": "true"}, retained_steps=2)
 MANIFEST = BlobRef(1, "-", "manifest")
+FILE = FileRef.of(MANIFEST)
 
 
 def stepped(root: Root, count: int) -> Root:
@@ -36,14 +38,15 @@ def test_the_last_two_versions_are_kept() -> None:
         root = stepped(root, 1)
         root = commit_version(root, root.last, MANIFEST)
 
-    assert root.versions == (Version(2, 2, 2, MANIFEST), Version(3, 3, 3, MANIFEST))
+    assert root.versions == (Version(2, 2, 2, FILE), Version(3, 3, 3, FILE))
+    assert root.version.manifest == MANIFEST
     assert needed_offset(root) == 2
 
 
 def test_a_version_may_be_of_an_earlier_step() -> None:
     root = commit_version(stepped(FRESH, 5), 3, MANIFEST)
 
-    assert root.version == Version(1, 3, 3, MANIFEST)
+    assert root.version == Version(1, 3, 3, FILE)
 
 
 def test_a_version_of_a_step_that_is_not_settled_is_refused() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tidemill.pipeline.errors import ForeignState
 from tidemill.pipeline.log import segment
+from tidemill.pipeline.log.file import FileRef
 from tidemill.pipeline.log.segment import SegmentRef, read_segment, sum_of, write_segment
 from tidemill.pipeline.zset import ZSet, concat, hash_rows, shard_of
 from tidemill.store.blobs import BlobExists, Blobs, Mapped, open_blobs
@@ -127,14 +128,14 @@ def test_a_newer_format_is_refused(blobs: Blobs, monkeypatch: pytest.MonkeyPatch
 )
 def test_what_is_no_segment_is_refused(blobs: Blobs, content: bytes) -> None:
     with pytest.raises(ForeignState, match="not a segment"):
-        read_segment(blobs, SegmentRef("bids", 1, blobs.put("x", content)))
+        read_segment(blobs, SegmentRef("bids", 1, FileRef.of(blobs.put("x", content))))
 
 
 def test_a_segment_of_another_table_is_refused(blobs: Blobs) -> None:
     ref = write_segment(blobs, "a", "bids", bids(10), (0,))
 
     with pytest.raises(ForeignState, match="'bids', not of 'asks'"):
-        read_segment(blobs, SegmentRef("asks", ref.rows, ref.blob))
+        read_segment(blobs, SegmentRef("asks", ref.rows, ref.file))
 
 
 def test_a_table_of_one_null_column_can_be_kept(blobs: Blobs) -> None:
