@@ -1,5 +1,6 @@
 """The settings of a session under which a query gives its answers."""
 
+from pyspark.errors import SparkNoSuchElementException
 from pyspark.sql import SparkSession
 
 NAMES = (
@@ -38,5 +39,13 @@ NAMES = (
 
 def settings(spark: SparkSession) -> dict[str, str]:
     """What the session says of each setting that changes answers; what Spark does not know is left out."""
-    found = {name: spark.conf.get(name, "") for name in NAMES}
-    return {name: value for name, value in found.items() if value}
+    # With a default, Spark would check that against the setting's type.
+    known = {name: _value(spark, name) for name in NAMES}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _value(spark: SparkSession, name: str) -> str | None:
+    try:
+        return spark.conf.get(name)
+    except SparkNoSuchElementException:
+        return None
