@@ -117,6 +117,16 @@ def test_an_update_takes_the_old_row_away() -> None:
     assert len(bench.step([change((2, "x", 1), (2, None, -1))])) == 0
 
 
+def test_a_key_cannot_be_deleted_twice() -> None:
+    node = table(SCHEMA, key=(0,))
+    twice = change((1, None, -1), (2, "b", 1), (1, None, -1))
+
+    with pytest.raises(StepAborted, match="ROW_NOT_FOUND"):
+        Bench([node]).step([change((1, "a", 1))], [twice])
+    with pytest.raises(StepAborted, match="ROW_NOT_FOUND"):
+        Bench([node]).step([change((1, "a", 1), (1, None, -1), (1, None, -1))])
+
+
 def test_the_message_names_the_table_and_the_row() -> None:
     keyed, plain = table(SCHEMA, key=(0,)), table(SCHEMA, shard_key=(0,))
 
