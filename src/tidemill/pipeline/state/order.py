@@ -79,7 +79,7 @@ def _value_codes(array: pa.Array) -> Codes:
 
 
 def _rank_text(array: pa.Array) -> npt.NDArray[np.uint64]:
-    ranks = pc.rank(array, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
+    ranks = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
     return np.asarray(ranks.to_numpy(zero_copy_only=False))
 
 
