@@ -64,7 +64,7 @@ class Pipeline:
             self._planner = Planner(self.spark)
             files = RunFiles(self._folder.place.blobs)
             self._engine = Engine(self._folder.place, self._runtime(runtime, files, workers), files, policy)
-            self._engine.open("", self._planner.settings())
+            self._engine.open("", self._planner.settings)
             self._planner.load(self._engine.plan)
         except BaseException:
             self._folder.close()

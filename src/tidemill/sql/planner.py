@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -60,14 +61,15 @@ class Planner:
 
     # What there is
 
+    @cached_property
     def settings(self) -> dict[str, str]:
-        """The settings of the session that change answers."""
+        """The settings of the session that change answers, as they were when first asked for."""
         return catalyst.settings(self._spark)
 
     @property
     def zone(self) -> str:
         """The session's time zone, in which timestamps without one are meant."""
-        return self.settings()["spark.sql.session.timeZone"]
+        return self.settings["spark.sql.session.timeZone"]
 
     @property
     def tables(self) -> tuple[str, ...]:
