@@ -12,6 +12,7 @@ has gone through, *fill rounds* read them from the state of the older node, piec
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import TypeVar
 
 from tidemill.base.ids import new_token
@@ -35,6 +36,14 @@ T = TypeVar("T")
 
 SPILL_BYTES = 64 << 20
 """What a state may hold in memory between two rounds."""
+
+
+class Feed(Enum):
+    """How an input reaches a node in a step."""
+
+    CHANGE = "its change"
+    ROWS = "all its rows, in fill rounds"
+    NOTHING = "not at all: the node looks into its state"
 
 
 class PipelineWorker:
@@ -111,14 +120,13 @@ class StageRun:
 
     def is_filled_from(self, position: int, node: AnyNode) -> bool:
         """Whether a fresh node of this stage, or an exchange out of it, needs all rows of this older one."""
-        if position in self.task.fresh:
-            return False
-        here = [
-            consumer
+        return isinstance(node, Arranged) and any(
+            self._feed(consumer, at) is Feed.ROWS
             for consumer in self.worker.circuit.consumers[position]
-            if consumer in self.task.fresh and self._takes_from_here(position, consumer)
-        ]
-        return bool(here) and isinstance(node, Arranged)
+            if self._takes_from_here(position, consumer)
+            for at, index in enumerate(self.nodes[consumer].inputs)
+            if index == position
+        )
 
     def _takes_from_here(self, position: int, consumer: int) -> bool:
         stages = self.worker.circuit.stages
@@ -186,19 +194,26 @@ class StageRun:
             raise
 
     def _input(self, consumer: int, at: int, filling: Mapping[int, ZSet]) -> Flow:
-        """What a node gets from an input: its change; all of it, when the node is fresh and the input not."""
+        """What a node gets from an input in this round."""
         producer = self.nodes[consumer].inputs[at]
-        if not (consumer in self.task.fresh and producer not in self.task.fresh):
-            return self.flows.get(producer) or self._flow(producer, ())
-        if isinstance(self.nodes[consumer], Join) and self._other_side_suffices(consumer, at):
-            return self._flow(producer, ())
-        piece = filling.get(producer)
-        return self._flow(producer, ()) if piece is None else (piece,)
+        match self._feed(consumer, at):
+            case Feed.CHANGE:
+                return self.flows.get(producer) or self._flow(producer, ())
+            case Feed.ROWS if producer in filling:
+                return (filling[producer],)
+        return self._flow(producer, ())
 
-    def _other_side_suffices(self, join: int, at: int) -> bool:
-        """An old input of a fresh join is complete in its spine: of two such, only the left comes as rows."""
-        left, right = self.nodes[join].inputs
-        return at == 1 or right in self.task.fresh or left in self.task.fresh
+    def _feed(self, consumer: int, at: int) -> "Feed":
+        """How an input reaches a node: by its change, or all of it when the node is fresh and the input not."""
+        fresh, node = self.task.fresh, self.nodes[consumer]
+        if consumer not in fresh or node.inputs[at] in fresh:
+            return Feed.CHANGE
+        if isinstance(node, Join):
+            if not fresh.isdisjoint(node.inputs):
+                return Feed.CHANGE  # the other side starts empty, hence so does the join
+            if at == 1:
+                return Feed.NOTHING  # its rows are found by those of the left
+        return Feed.ROWS
 
     def _flow(self, position: int, parcels: Iterable[Parcel]) -> Flow:
         """The parcels that arrived for a node, port by port; empty where there are none."""
