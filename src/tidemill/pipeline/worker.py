@@ -204,7 +204,7 @@ class StageRun:
         return self._flow(producer, ())
 
     def _feed(self, consumer: int, at: int) -> "Feed":
-        """How an input reaches a node: by its change, or all of it when the node is fresh and the input not."""
+        """By its change; all of it, when the node is fresh and the input is not."""
         fresh, node = self.task.fresh, self.nodes[consumer]
         if consumer not in fresh or node.inputs[at] in fresh:
             return Feed.CHANGE
