@@ -17,7 +17,7 @@ from tidemill.pipeline.log.input import InputLog
 from tidemill.pipeline.log.output import OutputLog, Written
 from tidemill.pipeline.log.root import Failure, Root, RootOwner, commit_version, load_root, needed_offset
 from tidemill.pipeline.log.segment import SegmentRef
-from tidemill.pipeline.step import Limits, abort, pending
+from tidemill.pipeline.step import Limits, abort, discard, pending
 from tidemill.store import Collection, Fence, Store, open_store
 from tidemill.store.blobs import BlobRef, open_blobs
 
@@ -251,6 +251,34 @@ async def test_neither_document_grows_with_time(world: World) -> None:
     with pytest.raises(Forgotten):
         await pipeline.output.read(5)
     assert await pipeline.output.write(5, []) is Written.OUTDATED
+
+
+async def test_input_that_was_trimmed_is_missed_and_not_taken_for_none(world: World) -> None:
+    pipeline = await world.connect()
+    await pipeline.owner.take_over(FRESH)
+    await appended(pipeline, 2)
+    record = await pipeline.input.assign()
+    await pipeline.head.trim(1)
+
+    with pytest.raises(Forgotten, match="input of step 0"):
+        await pipeline.input.segments(record)
+
+
+async def test_reading_waits_while_the_next_append_is_known_to_fail(world: World) -> None:
+    pipeline = await world.connect()
+    await pipeline.owner.take_over(FRESH)
+    await appended(pipeline, 2)
+    token = asyncio.Event()
+    for step in (0, 1):
+        assert await pipeline.input.read(step, token) is not None
+        await pipeline.owner.update(lambda root: abort(root, root.last, Failure("bad")))
+    token.set()
+
+    assert await pipeline.input.read(2, token) is None
+    await pipeline.owner.update(lambda root: discard(root, 0, 2))
+    record = await pipeline.input.read(2, token)
+    assert record is not None
+    assert record.offsets == (1,)
 
 
 async def test_what_an_aborted_step_had_stays_pending(world: World) -> None:

@@ -1,11 +1,10 @@
 """The way from a machine to the store: it delays, loses, cuts, and is sometimes not there at all."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from sim.checks import Checks
 from sim.world import SimLoop, World
 from tidemill.base.errors import TidemillError
 from tidemill.store import Claim, Collection, Document, Lease, Outcome, Unavailable, Write
@@ -17,6 +16,19 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
+
+
+class Observer(Protocol):
+    """Who is told of what the server does."""
+
+    def handling(self) -> None:
+        """Writes are about to be handled."""
+
+    def accepted(self, writes: Sequence[Write], outcomes: Sequence[Outcome]) -> None:
+        """They have been handled."""
+
+    def check_caps(self) -> None:
+        """A claim has been handled."""
 
 
 class Weather(Struct):
@@ -39,7 +51,7 @@ class SimBackend:
     capabilities = MemoryBackend.capabilities
 
     def __init__(
-        self, world: World, loop: SimLoop, server: MemoryServer, weather: Weather, checks: Checks
+        self, world: World, loop: SimLoop, server: MemoryServer, weather: Weather, checks: Observer
     ) -> None:
         self.checks = checks
         self.server = server

@@ -65,14 +65,12 @@ class Running(Struct, frozen=True):
 class Pausing(Struct, frozen=True):
     """Every pipeline worker is asked where it is."""
 
-    version: int
     told: dict[str, int] = {}
 
 
 class Stopping(Struct, frozen=True):
     """Every pipeline worker runs on to this step and commits."""
 
-    version: int
     step: int
     told: dict[str, Any] = {}
 
@@ -80,7 +78,6 @@ class Stopping(Struct, frozen=True):
 class Committing(Struct, frozen=True):
     """All are at this step; the version that they share is being made."""
 
-    version: int
     step: int
 
 
@@ -142,9 +139,10 @@ class CheckpointDue(Struct, frozen=True):
 
 
 class CommitDone(Struct, frozen=True):
-    """The version was committed in this attempt."""
+    """This version was committed in this attempt."""
 
     attempt: int
+    version: int
 
 
 class StepBegan(Struct, frozen=True):
@@ -198,9 +196,8 @@ class Abandon(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """Make the version that all pipeline workers share."""
+    """Make the version that all pipeline workers share: the state before this step."""
 
-    version: int
     step: int
 
 
@@ -224,8 +221,8 @@ def decide(course: Course, event: Event, now: float) -> tuple[Course, list[Effec
             return _recover(course, now)
         case CheckpointDue(halt), _:
             return _checkpoint(replace(course, halting=course.halting or halt), now)
-        case CommitDone(), Committing() as phase:
-            return _committed(course, phase, now)
+        case CommitDone(_, version), Committing():
+            return _committed(replace(course, last=version), now)
         case ((StepBegan() | StepEnded()), Running() as phase):
             since = now if isinstance(event, StepBegan) else None
             return replace(course, phase=replace(phase, step_since=since)), []
@@ -258,12 +255,12 @@ def _answered(course: Course, phase: Gathering, answer: Answer, now: float) -> t
         case Starting(version):
             running = _enter(replace(course, last=version, clean=True), Running(version), now)
             return _checkpoint(running, now) if course.halting else (running, [])
-        case Pausing(version, steps):
+        case Pausing(steps):
             step = max(steps.values())
-            stopping = _enter(course, Stopping(version, step), now)
+            stopping = _enter(course, Stopping(step), now)
             return stopping, [Stop(worker, step) for worker in course.workers]
-        case Stopping(version, step):
-            return _enter(course, Committing(version, step), now), [Commit(version + 1, step)]
+        case Stopping(step):
+            return _enter(course, Committing(step), now), [Commit(step)]
         case Clearing():
             return _ask(course, now)
 
@@ -282,12 +279,11 @@ def _checkpoint(course: Course, now: float) -> tuple[Course, list[Effect]]:
     """Pause all if they run. In any other phase a version is on its way, or there is nothing to commit."""
     if not isinstance(course.phase, Running):
         return course, []
-    pausing = _enter(course, Pausing(course.phase.version), now)
+    pausing = _enter(course, Pausing(), now)
     return pausing, [Pause(worker) for worker in course.workers]
 
 
-def _committed(course: Course, phase: Committing, now: float) -> tuple[Course, list[Effect]]:
-    course = replace(course, last=phase.version + 1)
+def _committed(course: Course, now: float) -> tuple[Course, list[Effect]]:
     return (_enter(course, Idle(), now), []) if course.halting else _ask(course, now)
 
 
@@ -334,15 +330,15 @@ class PipelineWorkerHandle(Protocol):
 class PipelineCoordinator:
     """Drives pipeline workers from `run` until `halt`.
 
-    `commit` makes a version from what all pipeline workers left at a step. An error of it is treated as the
-    loss of a pipeline worker; `NotOpen`, `NoCommonVersion` and `IllegalMove` end `run`. `tick_s` is how
-    often the deadline is looked at.
+    `commit` makes a version from what all pipeline workers left at a step, and returns its number. An error
+    of it is treated as the loss of a pipeline worker; `NotOpen`, `NoCommonVersion` and `IllegalMove` end
+    `run`. `tick_s` is how often the deadline is looked at.
     """
 
     def __init__(
         self,
         handles: Mapping[str, PipelineWorkerHandle],
-        commit: Callable[[int, int], Awaitable[None]],
+        commit: Callable[[int], Awaitable[int]],
         *,
         deadline_s: float,
         tick_s: float = 1.0,
@@ -406,8 +402,8 @@ class PipelineCoordinator:
                 self._call(worker, partial(self._handles[worker].stop, step))
             case Abandon(worker):
                 self._call(worker, partial(self._abandon, worker))
-            case Commit(version, step):
-                self._spawn(self._do_commit(version, step, self.course.attempt))
+            case Commit(step):
+                self._spawn(self._do_commit(step, self.course.attempt))
 
     async def _ask(self, worker: str) -> tuple[int, int]:
         versions = await self._handles[worker].versions()
@@ -429,10 +425,9 @@ class PipelineCoordinator:
         except Exception as error:
             self._failed(error, attempt, f"{worker}: {error}")
 
-    async def _do_commit(self, version: int, step: int, attempt: int) -> None:
+    async def _do_commit(self, step: int, attempt: int) -> None:
         try:
-            await self._commit(version, step)
-            self.tell(CommitDone(attempt))
+            self.tell(CommitDone(attempt, await self._commit(step)))
         except Exception as error:
             self._failed(error, attempt, f"commit: {error}")
 

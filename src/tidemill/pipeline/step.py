@@ -103,7 +103,8 @@ def abort(root: Root, step: int, failure: Failure) -> Root:
         blame for blame in root.blamed if not record.start <= blame.start < blame.stop <= record.stop
     )
     if record.offsets:
-        blamed = (*blamed, Blame(record.start, record.stop, step, failure))
+        alone = record.offsets[0] if len(record.offsets) == 1 else None
+        blamed = (*blamed, Blame(record.start, record.stop, step, failure, alone))
     return forget(replace(root, steps=root.steps.with_last(aborted), blamed=blamed))
 
 
@@ -130,17 +131,11 @@ def pending(root: Root, waiting: Iterable[Entry]) -> list[Pending]:
 
 
 def blocked(root: Root) -> Blame | None:
-    """The blame of the append that comes next, if it has failed alone: the next step would fail as well."""
-    come_next = next(
-        offset
-        for offset in range(root.position, root.position + len(root.discarded) + 1)
-        if offset not in root.discarded
-    )
-    for blame in root.blamed:
-        alone = [offset for offset in range(blame.start, blame.stop) if offset not in root.discarded]
-        if alone == [come_next]:
-            return blame
-    return None
+    """What is held against the append that comes next, if it has failed alone: it would fail again."""
+    come_next = root.position
+    while come_next in root.discarded:
+        come_next += 1
+    return next((blame for blame in root.blamed if blame.alone == come_next), None)
 
 
 def to_replay(version: Version, records: Iterable[StepRecord]) -> list[StepRecord]:

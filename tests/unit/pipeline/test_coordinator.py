@@ -79,8 +79,8 @@ def test_a_checkpoint_stops_all_at_the_highest_step_and_commits() -> None:
 
     assert paused == [Pause("a"), Pause("b")]
     assert stopped == [Stop("a", 6), Stop("b", 6)]
-    assert committed == [Commit(1, 6)]
-    assert after(course, CommitDone(0))[1] == [Ask("a"), Ask("b")]
+    assert committed == [Commit(6)]
+    assert after(course, CommitDone(0, 1))[1] == [Ask("a"), Ask("b")]
 
 
 def test_nothing_goes_on_before_all_have_answered() -> None:
@@ -91,7 +91,7 @@ def test_nothing_goes_on_before_all_have_answered() -> None:
 
 
 def test_what_was_committed_must_be_there_afterwards() -> None:
-    course, _ = after(COMMITTING, CommitDone(0))
+    course, _ = after(COMMITTING, CommitDone(0, 1))
 
     assert after(course, *both(0, Asking, (0, 2), (1, 2)))[1] == [Start("a", 1), Start("b", 1)]
     with pytest.raises(IllegalMove, match="version 1 was committed, and the newest common one is 0"):
@@ -114,7 +114,7 @@ def test_answers_of_an_earlier_attempt_are_not_heard() -> None:
 
     assert after(course, *both(0, Asking, (0, 9), (0, 9)))[0] == course
     assert after(course, Lost(0, "gone again"))[0] == course
-    assert after(course, CommitDone(0))[0] == course
+    assert after(course, CommitDone(0, 1))[0] == course
 
 
 def test_answers_of_an_earlier_phase_are_not_heard() -> None:
@@ -142,7 +142,7 @@ def test_after_a_halt_nothing_runs() -> None:
     assert effects == [Pause("a"), Pause("b")]
 
     course, _ = after(course, *both(0, Pausing, 5, 5), *both(0, Stopping))
-    course, effects = after(course, CommitDone(0))
+    course, effects = after(course, CommitDone(0, 1))
 
     assert (course.phase, effects) == (Idle(), [])
     assert after(course, Lost(0, "too late"), Tick(), now=1e9) == (course, [])
@@ -206,11 +206,12 @@ class Bench:
             {"a": self.a, "b": self.b}, self.commit, deadline_s=5.0, tick_s=0.001, clock=clock
         )
 
-    async def commit(self, version: int, step: int) -> None:
+    async def commit(self, step: int) -> int:
         if self.commit_error is not None:
             error, self.commit_error = self.commit_error, None
             raise error
-        self.story.append(f"version {version} before {step}")
+        self.story.append(f"version {self.a.newest} before {step}")
+        return self.a.newest
 
 
 async def running(bench: Bench) -> "asyncio.Task[None]":

@@ -125,6 +125,14 @@ def test_an_append_that_fails_alone_blocks_those_after_it() -> None:
     assert taken(assigned(root, log)) == (1,)
 
 
+def test_an_append_that_is_left_of_a_group_may_pass() -> None:
+    log = entries(1, 1)
+    root = discard(aborted(assigned(FRESH, log)), 1, 2)
+
+    assert blocked(root) is None
+    assert blocked(aborted(assigned(root, log))) is not None
+
+
 def test_pending_tells_what_is_held_against_each() -> None:
     log = entries(1, 1, 1, 1)
     root = aborted(assigned(FRESH, log[:3]))

@@ -4,10 +4,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from tidemill.pipeline.errors import Forgotten
 from tidemill.pipeline.log.head import Entry, LogHead
 from tidemill.pipeline.log.root import RootOwner, StepRecord
 from tidemill.pipeline.log.segment import SegmentRef
-from tidemill.pipeline.step import Limits, assign
+from tidemill.pipeline.step import Limits, assign, blocked
+
+POLL_S = 2.0
+"""How long a discard may go unseen by `read`; appends wake it."""
 
 
 class InputLog:
@@ -24,14 +28,15 @@ class InputLog:
     async def read(self, step: int, token: asyncio.Event) -> StepRecord | None:
         """The record of this step, assigned; for the next one, wait until there is input.
 
-        None when the token is set before there is. Raises `ValueError` for a step that is not in the log
-        nor just after it.
+        An append that has failed alone counts as none, until it is discarded or `assign` tries it again.
+        None when the token is set before there is input. Raises `ValueError` for a step that is not in the
+        log nor just after it.
         """
-        async with self._head.watch() as watch:
+        async with self._head.watch(poll_s=POLL_S) as watch:
             while True:
                 if (record := await self._assigned(step)) is not None:
                     return record
-                if waiting := await self.waiting():
+                if not blocked(self._owner.root) and (waiting := await self.waiting()):
                     await self.assign(waiting)
                     continue
                 if token.is_set():
@@ -62,10 +67,16 @@ class InputLog:
         return found
 
     async def segments(self, record: StepRecord) -> list[SegmentRef]:
-        """The segments of all appends of a step, in the order of the appends."""
+        """The segments of all appends of a step, in the order of the appends.
+
+        Raises `Forgotten` when some were trimmed: another owner has committed past them.
+        """
+        entries = [entry async for entry in self._head.entries(record.start, record.stop)]
+        if len(entries) != record.stop - record.start:
+            raise Forgotten(f"the input of step {record.number} is not kept any more")
         return [
             segment
-            async for entry in self._head.entries(record.start, record.stop)
+            for entry in entries
             if entry.offset not in record.skipped
             for segment in await self._head.segments(entry)
         ]

@@ -20,7 +20,7 @@ from tidemill.pipeline.failpoint import reach
 from tidemill.pipeline.log.chain import Chain, page_names, page_out, read_chain
 from tidemill.pipeline.log.file import FileRef, Files
 from tidemill.pipeline.log.listing import Listing, read_listing
-from tidemill.store import Collection, Conflict, Fence, Fenced, OutcomeUnknown, Store
+from tidemill.store import Collection, Conflict, Fence, Fenced, OutcomeUnknown, Store, Unavailable
 from tidemill.store.blobs import BlobRef
 
 ROOTS = Collection("pipeline_roots")
@@ -66,13 +66,17 @@ class StepRecord(Struct, frozen=True, omit_defaults=True):
         return tuple(offset for offset in range(self.start, self.stop) if offset not in self.skipped)
 
 
-class Blame(Struct, frozen=True):
-    """The appends `start` to `stop - 1` were in a step that was aborted, and in none that was done since."""
+class Blame(Struct, frozen=True, omit_defaults=True):
+    """The appends `start` to `stop - 1` were in a step that was aborted, and in none that was done since.
+
+    `alone` is the append of a step that had just one: then it is that one which fails.
+    """
 
     start: int
     stop: int
     step: int
     failure: Failure
+    alone: int | None = None
 
 
 class Version(Struct, frozen=True, omit_defaults=True):
@@ -277,9 +281,10 @@ class RootOwner:
     async def update(self, change: Callable[[Root], Root]) -> Root:
         """Replace the root by what `change` makes of it, durable on return.
 
-        `change` must be pure: it runs again when the root turns out to be another than was known. Raises
-        `NotOpen` when another owner has taken over, now and ever after; `OutcomeUnknown` when nobody can
-        tell whether it happened: then the next call finds out first.
+        `change` must be pure: it runs again when the root turns out to be another than was known, by an
+        earlier write of this owner. Raises `NotOpen` when another owner has taken over, now and ever after;
+        `OutcomeUnknown` when the store went away before it was known whether this happened: then the next
+        call finds out first.
         """
         async with self._writing:
             while True:
@@ -297,7 +302,7 @@ class RootOwner:
                 except Fenced as error:
                     self._root = None
                     raise NotOpen(str(error)) from error
-                except Conflict:
+                except (Conflict, OutcomeUnknown):
                     continue
                 reach("root.write.after")
                 self._root, self._unsure = after, False
@@ -326,7 +331,10 @@ class RootOwner:
 
     async def _reload(self) -> None:
         """Read the document after a write of unknown fate. It is ours as long as it has our term."""
-        found = await self._store.get(ROOTS, self._key)
+        try:
+            found = await self._store.get(ROOTS, self._key)
+        except Unavailable as error:
+            raise OutcomeUnknown("the store went away before the fate of a write was known") from error
         root = None if found is None else _decode(found.body, self._key)
         if found is None or root is None or root.term != self.root.term:
             at = "gone" if root is None else f"at term {root.term}"

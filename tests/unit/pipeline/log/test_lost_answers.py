@@ -4,9 +4,10 @@ import pytest
 
 from tidemill.pipeline.log.file import FileRef
 from tidemill.pipeline.log.head import HEADS, LogHead
-from tidemill.pipeline.log.root import Root, RootOwner
-from tidemill.pipeline.step import Limits, assign
-from tidemill.store import OutcomeUnknown, Store, Unavailable
+from tidemill.pipeline.log.listing import Listing
+from tidemill.pipeline.log.root import Root, RootOwner, load_root
+from tidemill.pipeline.step import Limits, assign, complete
+from tidemill.store import Document, OutcomeUnknown, Store, Unavailable
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 from tidemill.store.testing.faults import Fault, FaultyBackend
 
@@ -75,14 +76,36 @@ async def test_an_append_that_nobody_can_find_any_more_is_unknown(backend: Fault
 
 
 @pytest.mark.parametrize("fault", ["request lost", "answer lost", "late"])
-async def test_an_owner_finds_out_what_became_of_its_write(backend: FaultyBackend, fault: Fault) -> None:
+@pytest.mark.parametrize("reads_back", [True, False])
+async def test_an_owner_writes_once(backend: FaultyBackend, fault: Fault, *, reads_back: bool) -> None:
+    owner = RootOwner(Store(backend), "p", NoFiles(), folder="root")
+    await owner.take_over(Root("p", {}))
+    backend.plan(fault)
+    if not reads_back:
+        unsettled(backend)
+    await owner.update(lambda root: assign(root, [], Limits(), clock=5))
+    root = await owner.update(lambda root: complete(root, 0, Listing()))
+
+    assert (root.steps.next, root.last) == (1, 1)
+    assert await load_root(Store(backend), "p") == root
+
+
+@pytest.mark.parametrize("fault", ["request lost", "answer lost", "late"])
+async def test_when_the_store_goes_away_the_next_write_finds_out(
+    backend: FaultyBackend, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner = RootOwner(Store(backend), "p", NoFiles(), folder="root")
     await owner.take_over(Root("p", {}))
     backend.plan(fault)
     unsettled(backend)
 
-    with pytest.raises(OutcomeUnknown):
-        await owner.update(lambda root: assign(root, [], Limits(), clock=5))
+    async def fail(*_: object) -> list[Document]:
+        raise Unavailable("simulated")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backend, "get_many", fail)
+        with pytest.raises(OutcomeUnknown):
+            await owner.update(lambda root: assign(root, [], Limits(), clock=5))
     root = await owner.update(lambda root: assign(root, [], Limits(), clock=6))
 
     assert root.steps.next == 1
