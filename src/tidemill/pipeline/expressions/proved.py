@@ -1,0 +1,303 @@
+"""The functions that a differential test has proved equal to Spark, as data.
+
+An entry says for which types of arguments and which options its function is proved, and how it is compiled.
+`tests/property/test_expressions.py` reads this table and proves every combination that it claims: an entry
+without such a proof fails there. To add a function, add its kernel, an entry here and its SQL there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.pipeline import types
+from tidemill.pipeline.expressions import (
+    arithmetic,
+    casts,
+    comparison,
+    conditionals,
+    dates,
+    decimals,
+    nulls,
+    strings,
+)
+from tidemill.pipeline.expressions.evaluation import Build, Form, always, intolerant, total
+from tidemill.pipeline.plan.expression import Call, Literal
+
+Kinds = frozenset[str]
+"""Types by their name in Spark's JSON, without what follows a parenthesis: `decimal`, `array`."""
+
+INTEGERS: Kinds = frozenset({"byte", "short", "integer", "long"})
+FLOATS: Kinds = frozenset({"float", "double"})
+DECIMAL: Kinds = frozenset({"decimal"})
+TEXT: Kinds = frozenset({"string"})
+BYTES: Kinds = frozenset({"string", "binary"})
+BOOLEAN: Kinds = frozenset({"boolean"})
+DATE: Kinds = frozenset({"date"})
+TIMES: Kinds = frozenset({"timestamp", "timestamp_ntz"})
+PLAIN: Kinds = INTEGERS | FLOATS | DECIMAL | BYTES | BOOLEAN | DATE | TIMES
+ANY: Kinds = PLAIN | {"array", "struct", "map"}
+
+MODES = ("ANSI", "LEGACY", "TRY")
+STRICT_OR_LAX = ("ANSI", "LEGACY")
+UTC = ("UTC", "Etc/UTC", "GMT", "Z")
+
+
+def kind_name(kind: pa.DataType) -> str:
+    json = types.to_spark(kind)
+    return str(json["type"]) if isinstance(json, dict) else json.partition("(")[0]
+
+
+def alike(kinds: Iterable[pa.DataType]) -> bool:
+    """Whether they are one type, but for the nullability of what they contain."""
+    return len({types.sql_name(kind) for kind in kinds}) <= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """A function, for some types of its arguments."""
+
+    function: str
+    arguments: tuple[Kinds, ...]
+    form: Form
+    to: Kinds = ANY
+    """The types that the call may have; matters for Cast."""
+    options: Mapping[str, tuple[str, ...]] | None = None
+    same: bool = False
+    """All arguments are of one type."""
+    repeats: int = 0
+    """How many of the last arguments may be repeated, or be missing."""
+    constants: frozenset[int] = frozenset()
+    """Which arguments must be constants that are not NULL."""
+    when: Callable[[Call], bool] | None = None
+    """What else must hold."""
+
+    def claims(self, call: Call) -> bool:
+        kinds = self.expected(len(call.arguments))
+        if kinds is None or kind_name(call.type) not in self.to:
+            return False
+        given = [argument.type for argument in call.arguments]
+        return (
+            all(kind_name(kind) in expected for kind, expected in zip(given, kinds, strict=True))
+            and (not self.same or alike(given))
+            and all(call.options.get(name) in allowed for name, allowed in (self.options or {}).items())
+            and all(_known(call, position) for position in self.constants)
+            and (self.when is None or self.when(call))
+        )
+
+    def expected(self, count: int) -> tuple[Kinds, ...] | None:
+        """The types of so many arguments; None if there cannot be so many."""
+        if not self.repeats:
+            return self.arguments if count == len(self.arguments) else None
+        fixed, tail = self.arguments[: -self.repeats], self.arguments[-self.repeats :]
+        if count < len(fixed) or (count - len(fixed)) % self.repeats:
+            return None
+        return fixed + tail * ((count - len(fixed)) // self.repeats)
+
+
+def _known(call: Call, position: int) -> bool:
+    argument = call.arguments[position] if position < len(call.arguments) else None
+    return isinstance(argument, Literal) and argument.value.is_valid
+
+
+def find(call: Call) -> Proved | None:
+    """The entry that claims the call; None if it is not proved."""
+    return next((entry for entry in BY_FUNCTION.get(call.function, ()) if entry.claims(call)), None)
+
+
+def _mode(*modes: str) -> Mapping[str, tuple[str, ...]]:
+    return {"mode": modes}
+
+
+def _comparisons() -> Iterator[Proved]:
+    ordered = {
+        "EqualTo": comparison.equal_to,
+        "LessThan": comparison.less_than,
+        "LessThanOrEqual": comparison.less_than_or_equal,
+        "GreaterThan": comparison.greater_than,
+        "GreaterThanOrEqual": comparison.greater_than_or_equal,
+    }
+    for function, build in ordered.items():
+        yield Proved(function, (PLAIN, PLAIN), intolerant(build), same=True)
+    yield Proved("EqualNullSafe", (PLAIN, PLAIN), total(comparison.equal_null_safe), same=True)
+    yield Proved("And", (BOOLEAN, BOOLEAN), comparison.both)
+    yield Proved("Or", (BOOLEAN, BOOLEAN), comparison.one_of)
+    yield Proved("Not", (BOOLEAN,), intolerant(always(pc.invert)))
+    yield Proved("In", (PLAIN, PLAIN, PLAIN), comparison.member, same=True, repeats=1, when=_has_members)
+    yield Proved(
+        "InSet",
+        (PLAIN - FLOATS, PLAIN - FLOATS),
+        comparison.member_of_set,
+        same=True,
+        repeats=1,
+        when=_constant_members,
+    )
+
+
+def _has_members(call: Call) -> bool:
+    return len(call.arguments) > 1
+
+
+def _constant_members(call: Call) -> bool:
+    return _has_members(call) and all(isinstance(member, Literal) for member in call.arguments[1:])
+
+
+def _nulls_and_conditionals() -> Iterator[Proved]:
+    yield Proved("IsNull", (ANY,), total(always(pc.is_null)))
+    yield Proved("IsNotNull", (ANY,), total(always(pc.is_valid)))
+    yield Proved("IsNaN", (FLOATS,), total(always(nulls.is_nan)))
+    yield Proved("NaNvl", (FLOATS, FLOATS), nulls.not_nan, same=True)
+    yield Proved("Coalesce", (ANY, ANY), nulls.coalesce, same=True, repeats=1, when=_not_empty)
+    yield Proved(
+        "AtLeastNNonNulls", (PLAIN, PLAIN), total(nulls.at_least_non_null), repeats=1, when=_not_empty
+    )
+    yield Proved("KnownNotNull", (PLAIN,), total(always(nulls.itself)))
+    yield Proved("KnownNullable", (PLAIN,), total(always(nulls.itself)))
+    yield Proved("KnownFloatingPointNormalized", (PLAIN,), total(always(nulls.itself)))
+    yield Proved("NormalizeNaNAndZero", (FLOATS,), intolerant(nulls.normalize))
+    yield Proved("If", (BOOLEAN, ANY, ANY), conditionals.if_, when=_chooses)
+    yield Proved("CaseWhen", (BOOLEAN, ANY, ANY), conditionals.case_when, repeats=1, when=_chooses)
+
+
+def _chooses(call: Call) -> bool:
+    """Conditions alternate with values of one type; nullability within it may differ."""
+    paired = len(call.arguments) // 2 * 2
+    conditions, values = call.arguments[:paired:2], (*call.arguments[1:paired:2], *call.arguments[paired:])
+    return (
+        paired > 0
+        and all(condition.type == pa.bool_() for condition in conditions)
+        and alike([call.type, *(value.type for value in values)])
+    )
+
+
+def _not_empty(call: Call) -> bool:
+    return bool(call.arguments)
+
+
+def _arithmetic() -> Iterator[Proved]:
+    for function, plain, decimal in (
+        ("Add", arithmetic.add, decimals.add),
+        ("Subtract", arithmetic.subtract, decimals.subtract),
+        ("Multiply", arithmetic.multiply, decimals.multiply),
+    ):
+        yield Proved(function, (INTEGERS | FLOATS,) * 2, intolerant(plain), options=_mode(*MODES), same=True)
+        yield Proved(function, (DECIMAL, DECIMAL), intolerant(decimal), options=_mode(*MODES))
+    for function, plain, decimal in (
+        ("UnaryMinus", arithmetic.negate, pc.negate),
+        ("Abs", arithmetic.absolute, pc.abs),
+    ):
+        yield Proved(function, (INTEGERS | FLOATS,), intolerant(plain), options=_mode(*STRICT_OR_LAX))
+        yield Proved(function, (DECIMAL,), intolerant(always(decimal)), when=decimals.short)
+    yield Proved(
+        "Divide",
+        (frozenset({"double"}),) * 2,
+        arithmetic.division(always(pc.divide), arithmetic.divided_by_zero),
+        options=_mode(*MODES),
+    )
+    yield Proved(
+        "Divide",
+        (DECIMAL, DECIMAL),
+        arithmetic.division(decimals.divide, arithmetic.divided_by_zero),
+        options=_mode(*MODES),
+        when=decimals.divisible,
+    )
+    yield Proved(
+        "IntegralDivide",
+        (frozenset({"long"}),) * 2,
+        arithmetic.division(arithmetic.integral_divide, arithmetic.divided_by_zero),
+        options=_mode(*STRICT_OR_LAX),
+    )
+    for function, build in (("Remainder", arithmetic.remainder), ("Pmod", arithmetic.positive_modulo)):
+        yield Proved(
+            function,
+            (INTEGERS | FLOATS,) * 2,
+            arithmetic.division(build, arithmetic.remainder_by_zero),
+            options=_mode(*STRICT_OR_LAX),
+            same=True,
+        )
+
+
+def _casts() -> Iterator[Proved]:
+    pairs: tuple[tuple[Kinds, Kinds, Build], ...] = (
+        (INTEGERS, INTEGERS, casts.integer_to_integer),
+        (INTEGERS, FLOATS, casts.unchecked),
+        (INTEGERS, DECIMAL, casts.integer_to_decimal),
+        (INTEGERS | FLOATS, BOOLEAN, casts.to_boolean),
+        (FLOATS, INTEGERS, casts.float_to_integer),
+        (FLOATS, FLOATS, casts.unchecked),
+        (BOOLEAN, INTEGERS | FLOATS, casts.boolean_to_number),
+        (BOOLEAN, DECIMAL, casts.boolean_to_decimal),
+        (DECIMAL, DECIMAL, casts.decimal_to_decimal),
+        (DECIMAL, frozenset({"long"}), casts.decimal_to_integer),
+        (DECIMAL, FLOATS, casts.decimal_to_float),
+        (DECIMAL, BOOLEAN, casts.decimal_to_boolean),
+    )
+    for source, target, build in pairs:
+        yield Proved("Cast", (source,), intolerant(build), to=target, options=_mode(*MODES))
+    yield Proved(
+        "Cast",
+        (DECIMAL,),
+        intolerant(casts.decimal_to_integer),
+        to=INTEGERS - {"long"},
+        options=_mode(*MODES),
+        when=casts.cut_exactly,
+    )
+
+
+def _strings() -> Iterator[Proved]:
+    integer = frozenset({"integer"})
+    yield Proved("Length", (BYTES,), intolerant(strings.length))
+    yield Proved("OctetLength", (BYTES,), intolerant(always(pc.binary_length)))
+    yield Proved("BitLength", (BYTES,), intolerant(always(strings.bit_length)))
+    yield Proved("Substring", (TEXT, integer, integer), intolerant(strings.substring))
+    yield Proved("Concat", (BYTES, BYTES), intolerant(strings.concat), same=True, repeats=1, when=_not_empty)
+    yield Proved("ConcatWs", (TEXT, TEXT), total(always(strings.concat_ws)), repeats=1, when=_has_members)
+    for function, build in (
+        ("StartsWith", strings.starts_with),
+        ("EndsWith", strings.ends_with),
+        ("Contains", strings.contains),
+        ("StringInstr", strings.locate),
+    ):
+        yield Proved(function, (TEXT, TEXT), intolerant(build), constants=frozenset({1}))
+    yield Proved(
+        "StringReplace", (TEXT, TEXT, TEXT), intolerant(strings.replace), constants=frozenset({1, 2})
+    )
+    yield Proved("Reverse", (TEXT,), intolerant(always(pc.utf8_reverse)))
+
+
+def _dates() -> Iterator[Proved]:
+    fields = {
+        "Year": dates.year,
+        "Quarter": dates.quarter,
+        "Month": dates.month,
+        "DayOfMonth": dates.day_of_month,
+        "DayOfYear": dates.day_of_year,
+        "DayOfWeek": dates.day_of_week,
+        "WeekDay": dates.week_day,
+        "WeekOfYear": dates.week_of_year,
+        "LastDay": dates.last_day,
+    }
+    for function, build in fields.items():
+        yield Proved(function, (DATE,), intolerant(build))
+    for function, build in (("Hour", dates.hour), ("Minute", dates.minute), ("Second", dates.second)):
+        yield Proved(function, (TIMES,), intolerant(build), options={"zone": UTC})
+    small = frozenset({"byte", "short", "integer"})
+    yield Proved("DateAdd", (DATE, small), intolerant(dates.date_add))
+    yield Proved("DateSub", (DATE, small), intolerant(dates.date_sub))
+    yield Proved("DateDiff", (DATE, DATE), intolerant(dates.date_diff))
+    yield Proved("AddMonths", (DATE, frozenset({"integer"})), intolerant(dates.add_months))
+
+
+TABLE: tuple[Proved, ...] = (
+    *_comparisons(),
+    *_nulls_and_conditionals(),
+    *_arithmetic(),
+    *_casts(),
+    *_strings(),
+    *_dates(),
+)
+BY_FUNCTION: dict[str, tuple[Proved, ...]] = {
+    function: tuple(entry for entry in TABLE if entry.function == function)
+    for function in {entry.function for entry in TABLE}
+}
