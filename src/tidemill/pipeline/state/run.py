@@ -193,10 +193,11 @@ def file_schema(spec: StateSpec) -> pa.Schema:
 def write_run(sink: Any, pieces: Iterable[Piece], spec: StateSpec) -> None:
     """Write the file of a run to a binary file; `pieces` come in ascending hash."""
     schema = file_schema(spec)
-    with pa.ipc.new_file(sink, schema) as writer:
-        for whole in _gathered(pieces, spec):
-            for piece in cut_pieces(whole):
-                writer.write_batch(_to_batch(piece, spec, schema))
+    writer = pa.ipc.new_file(sink, schema)
+    for whole in _gathered(pieces, spec):
+        for piece in cut_pieces(whole):
+            writer.write_batch(_to_batch(piece, spec, schema))
+    writer.close()  # only now: after an error it would write on, and hide the error behind another
 
 
 def _gathered(pieces: Iterable[Piece], spec: StateSpec) -> Iterator[Piece]:
