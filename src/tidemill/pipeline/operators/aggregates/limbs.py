@@ -17,6 +17,7 @@ from tidemill.pipeline.zset.hashing import fixed_values
 Words = npt.NDArray[np.uint64]
 
 _LOW = np.int64(0xFFFF_FFFF)
+_HALF = np.int64(1 << 31)
 _BITS = np.int64(32)
 
 
@@ -61,7 +62,7 @@ def split(array: pa.Array) -> list[Integers]:
 def _balanced(limbs: list[Integers]) -> list[Integers]:
     """Bring all but the highest from [0, 2^32) to [-2^31, 2^31)."""
     for place in range(len(limbs) - 1):
-        carry = limbs[place] >> np.int64(31)
+        carry = (limbs[place] + _HALF) >> _BITS
         limbs[place] = limbs[place] - (carry << _BITS)
         limbs[place + 1] = limbs[place + 1] + carry
     return limbs

@@ -1,0 +1,69 @@
+"""Exact sums of doubles, rounded once, against fractions and `math.fsum`."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tidemill.pipeline.errors import StepAborted
+from tidemill.pipeline.operators.aggregates.floats import spread
+from tidemill.pipeline.operators.aggregates.rounding import LEAST_EXPONENT, nearest
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def exact_sum(values: Sequence[float]) -> float:
+    """What the limbs of the values add up to, rounded."""
+    lowest, amounts = spread(np.array(values), np.ones(len(values), np.int64))
+    limbs = np.zeros(80, np.int64)
+    for above, amount in enumerate(amounts):
+        np.add.at(limbs, lowest + above, amount)
+    return float(nearest(limbs[:, None], 0)[0])
+
+
+@given(st.lists(FINITE, min_size=1, max_size=20))
+@example([1e308, 1.0, -1e308])
+@example([5e-324, -5e-324])
+@example([1.0, 2.0**-53, 2.0**-1074])
+@example([1.0, 2.0**-53])
+@example([2.0**53, 1.0, -(2.0**-1074)])
+@example([2.2250738585072014e-308, -5e-324])
+def test_a_sum_is_that_of_fsum(values: list[float]) -> None:
+    try:
+        expected = math.fsum(values)
+    except OverflowError:  # on the way
+        return
+
+    assert exact_sum(values) == expected
+
+
+@given(st.lists(st.tuples(st.integers(-(2**61), 2**61), st.integers(0, 12)), min_size=1), st.integers(0, 50))
+def test_limbs_of_any_size_and_sign_are_carried(parts: list[tuple[int, int]], first: int) -> None:
+    limbs = np.zeros((13, 1), np.int64)
+    for amount, place in parts:
+        limbs[place, 0] = amount
+    exact = sum(int(limb) << (32 * (first + place)) for place, limb in enumerate(limbs[:, 0]))
+    try:
+        expected = float(Fraction(exact) * Fraction(2) ** LEAST_EXPONENT)
+    except OverflowError:
+        expected = math.inf if exact > 0 else -math.inf
+
+    assert nearest(limbs, first)[0] == expected
+
+
+def test_sums_too_large_for_a_double_are_infinite() -> None:
+    most = 1.7976931348623157e308
+
+    assert exact_sum([most, 2.0**969]) == most
+    assert exact_sum([most, 2.0**970]) == math.inf
+    assert exact_sum([-most, -most]) == -math.inf
+    assert exact_sum([most, most, -most]) == most
+
+
+def test_limbs_that_could_wrap_abort_the_step() -> None:
+    with pytest.raises(StepAborted, match="WEIGHT_OVERFLOW"):
+        nearest(np.array([[2**62]]), 0)
