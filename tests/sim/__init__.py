@@ -1,4 +1,4 @@
-"""The simulator: the real code of store and cluster, in a world where time and failure are made up.
+"""The simulator: the real code of store, cluster and pipeline, in a world where time and failure are made up.
 
 The promise: a run is a function of its seed. What fails once fails again, with one command.
 
@@ -8,5 +8,6 @@ machines talk to one memory server over a *network* that delays, loses and cuts.
 the seed says what goes wrong when. *Checks* watch every accepted write and every belief.
 
 Read in this order: `world` (time and event loops), `network`, `plan`, `node` (what runs on a machine),
-`checks`, `run` (one seed from start to verdict), `__main__` (many seeds, or one again).
+`checks`, `run` (one seed from start to verdict), `__main__` (many seeds, or one again). `pipeline` is another
+world on the same ground.
 """

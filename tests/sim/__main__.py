@@ -1,4 +1,4 @@
-"""Many seeds on all cores, or one again with its whole story.
+"""Many seeds on all cores, or one again with its whole story, in both worlds: nodes, and a pipeline.
 
 python -m sim --seeds 2000       every seed from 0 to 1999
 python -m sim --seed 17          one, with its trace
@@ -10,7 +10,11 @@ import os
 import sys
 import time
 
+from sim.pipeline.run import simulate_pipeline
 from sim.run import Verdict, simulate
+
+WORLDS = {"nodes": simulate, "a pipeline": simulate_pipeline}
+ACTS = {"nodes": "acts under a lease", "a pipeline": "steps of pipeline workers"}
 
 
 def main() -> int:
@@ -20,29 +24,32 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run this one seed and print its trace")
     chosen = parser.parse_args()
     if chosen.seed is not None:
-        return show(simulate(chosen.seed))
-    return sweep(range(chosen.first, chosen.first + chosen.seeds))
+        return max(show(name, run(chosen.seed)) for name, run in WORLDS.items())
+    return max(sweep(name, range(chosen.first, chosen.first + chosen.seeds)) for name in WORLDS)
 
 
-def show(verdict: Verdict) -> int:
+def show(world: str, verdict: Verdict) -> int:
     print("\n".join(verdict.trace))
-    print(f"seed {verdict.seed}: {verdict.breach or 'all held'}")
+    print(f"{world}, seed {verdict.seed}: {verdict.breach or 'all held'}")
     return 1 if verdict.breach else 0
 
 
-def sweep(seeds: range) -> int:
+def sweep(world: str, seeds: range) -> int:
     began, failed, acts, writes, virtual = time.monotonic(), 0, 0, 0, 0.0
     with multiprocessing.Pool(os.cpu_count()) as pool:
-        for done, verdict in enumerate(pool.imap_unordered(simulate, seeds, chunksize=8), 1):
+        for done, verdict in enumerate(pool.imap_unordered(WORLDS[world], seeds, chunksize=8), 1):
             acts, writes, virtual = acts + verdict.acts, writes + verdict.writes, virtual + verdict.seconds
             if verdict.breach is not None:
                 failed += 1
-                print(f"seed {verdict.seed}: {verdict.breach}\n  replay: {verdict.replay()}", flush=True)
+                print(
+                    f"{world}, seed {verdict.seed}: {verdict.breach}\n  replay: {verdict.replay()}",
+                    flush=True,
+                )
             if done % 250 == 0:
-                print(f"{done} of {len(seeds)} seeds", file=sys.stderr, flush=True)
+                print(f"{world}: {done} of {len(seeds)} seeds", file=sys.stderr, flush=True)
     print(
-        f"{len(seeds)} seeds, {virtual / 3600:.1f} simulated hours, {acts:,} acts under a lease, "
-        f"{writes:,} accepted writes, {time.monotonic() - began:.0f} s"
+        f"{world}: {len(seeds)} seeds, {virtual / 3600:.1f} simulated hours, "
+        f"{acts:,} {ACTS[world]}, {writes:,} accepted writes, {time.monotonic() - began:.0f} s"
     )
     print(f"{len(seeds) - failed} passed, {failed} failed")
     return 1 if failed else 0
