@@ -1,8 +1,9 @@
-"""Places where a crash test can kill the process.
+"""Places where a crash test can kill or stop the process.
 
 The environment variable `TIDEMILL_FAILPOINT` names a point, `state.manifest.before_sync`, or its n-th
 passing, `state.manifest.before_sync:3`. Whoever reaches it dies at once, as by a power cut of the process:
-no handler runs. Without the variable nothing happens.
+no handler runs. `TIDEMILL_PAUSEPOINT` names one likewise; whoever reaches that one stops until somebody
+continues it, as a machine that hangs. Without the variables nothing happens.
 """
 
 import itertools
@@ -10,6 +11,7 @@ import os
 import signal
 
 VARIABLE = "TIDEMILL_FAILPOINT"
+PAUSE_VARIABLE = "TIDEMILL_PAUSEPOINT"
 
 STATE_POINTS = (
     "state.seal.before_write",
@@ -24,14 +26,35 @@ STATE_POINTS = (
 )
 """Every point in `tidemill.pipeline.state`: between any two of its writes."""
 
-_passings = itertools.count(1)
+POINTS = (
+    *STATE_POINTS,
+    "log.segment.after_write",
+    "log.listing.after_write",
+    "log.page.after_write",
+    "log.append.before_head",
+    "log.append.after_head",
+    "log.trim.before_head",
+    "root.write.before",
+    "root.write.after",
+    "engine.open.after_take_over",
+    "engine.step.after_assign",
+    "engine.step.after_run",
+    "engine.step.after_output",
+    "engine.plan.after_blob",
+    "engine.plan.after_root",
+    "engine.commit.after_manifest",
+    "engine.commit.after_root",
+    "engine.commit.after_trim",
+)
+"""Every point there is."""
+
+_SIGNALS = ((VARIABLE, signal.SIGKILL), (PAUSE_VARIABLE, signal.SIGSTOP))
+_passings = {variable: itertools.count(1) for variable, _ in _SIGNALS}
 
 
 def reach(name: str) -> None:
-    """Die here if this point, at this passing of it, is the one that the environment names."""
-    wanted = os.environ.get(VARIABLE)
-    if wanted is None:
-        return
-    point, _, passing = wanted.partition(":")
-    if point == name and next(_passings) == int(passing or 1):
-        os.kill(os.getpid(), signal.SIGKILL)
+    """Die or stop here if this point, at this passing of it, is the one that the environment names."""
+    for variable, number in _SIGNALS:
+        point, _, passing = os.environ.get(variable, "").partition(":")
+        if point == name and next(_passings[variable]) == int(passing or 1):
+            os.kill(os.getpid(), number)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from tidemill.pipeline.errors import ForeignState
+from tidemill.pipeline.failpoint import reach
 from tidemill.pipeline.log.file import FileRef
 from tidemill.pipeline.zset import SHARDS, ZSet, concat, hash_rows, pick, shard_of
 from tidemill.store.blobs import BlobRef, Blobs, Mapped
@@ -85,6 +86,7 @@ def write_segment(
         for batch in batches:
             writer.write(batch.serialize())
         writer.write(b"\xff\xff\xff\xff\x00\x00\x00\x00")  # the end of an Arrow stream
+    reach("log.segment.after_write")
     return SegmentRef(table, len(change), FileRef.of(writer.ref), sum_of(change) if summed else None)
 
 
