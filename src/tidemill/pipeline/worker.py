@@ -21,6 +21,7 @@ from tidemill.pipeline.exchange import Layout, Parcel
 from tidemill.pipeline.log.segment import SegmentRef, read_segment, write_segment
 from tidemill.pipeline.operators.operator import Access, Flow, Moment, Operator, Port
 from tidemill.pipeline.operators.registry import build
+from tidemill.pipeline.operators.rows import relabel
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.plan.node import AnyNode, Arrange, Exchange, Join, Source, SparkSelect, View
 from tidemill.pipeline.state.files import RunFiles, RunWriter
@@ -143,7 +144,8 @@ class StageRun:
                 for segment in self.task.segments_of(node):
                     rows = read_segment(self.files.blobs, segment, shards)
                     if len(rows):
-                        yield Parcel(self.worker.number, 0, position, 0, rows)
+                        # The rows of a delete by key have NULLs where the table allows none.
+                        yield Parcel(self.worker.number, 0, position, 0, relabel(rows, node.schema))
 
     def round(
         self, arrived: Mapping[int, list[Parcel]], filling: Mapping[int, ZSet], *, last: bool
