@@ -337,6 +337,7 @@ class Engine:
         if time.monotonic() - self._swept_at >= policy.grace_s / 4:
             self.sweep()
             self._swept_at = time.monotonic()
+        self._adopt_merged()
         self._merging.begin(self.runs, self.root.term, self.root.last)
 
     def _adopt_merged(self) -> None:

@@ -15,7 +15,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -36,7 +36,10 @@ from tidemill.pipeline.worker import PipelineWorker
 from tidemill.pipeline.zset import from_ipc, to_ipc
 from tidemill.store.blobs import Blobs
 
+T = TypeVar("T")
+
 TASK = "tidemill.task"
+_MERGE_S = 600.0
 _REPORT = -1
 _END = 2**30
 """The stage of a report: past all others, so that it passes through to the driver."""
@@ -94,18 +97,11 @@ class BatchRuntime:
         return reports
 
     def merge(self, units: Sequence[MergeUnit]) -> tuple[Merged, ...]:
-        blobs = self.files.blobs
-        texts = [msgspec.json.encode(unit) for unit in units]
-
-        def act(part: Iterable[bytes]) -> Iterator[bytes]:
-            for text in part:
-                yield msgspec.json.encode(run_merge(_files(blobs), msgspec.json.decode(text, type=MergeUnit)))
-
-        context = self.spark.sparkContext
-        merged = self._job(
-            "merge", "", context.parallelize(texts, len(texts)).mapPartitions(act).collect, 600
-        )
-        return tuple(msgspec.json.decode(text, type=Merged) for text in merged)
+        # As a frame, like the steps, so that the Python processes of the steps serve it as well.
+        numbers = self.spark.range(0, len(units), 1, len(units))
+        frame = numbers.mapInArrow(MergeFunction(self.files.blobs), "result binary")
+        rows = self._job("merge", encode(tuple(units)), frame.toArrow, _MERGE_S)
+        return tuple(msgspec.json.decode(text, type=Merged) for text in rows.column(0).to_pylist())
 
     def close(self) -> None:
         self.spark.sparkContext.cancelJobGroup(self._group)
@@ -157,7 +153,7 @@ class StageFunction:
         context = TaskContext.get()
         assert context is not None
         worker = _worker(self.circuit, context.partitionId(), self.layout)
-        task = decode(context.getLocalProperty(TASK) or "")
+        task = decode(_property(), StepTask)
         leaving = fragment.leaving(worker.circuit, self.stage)
         later: list[pa.RecordBatch] = []
         inbox = _inbox(batches, worker.circuit, self.stage, later)
@@ -166,6 +162,20 @@ class StageFunction:
                 yield fragment.widen(batch, worker.circuit, self.stage)
         for batch in later:
             yield fragment.widen(batch, worker.circuit, self.stage)
+
+
+class MergeFunction:
+    """What Spark runs for the units of a merge: their numbers in, the runs they gave out."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self.blobs = blobs
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        units = decode(_property(), tuple[MergeUnit, ...])
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                merged = msgspec.json.encode(run_merge(_files(self.blobs), units[number]))
+                yield pa.RecordBatch.from_pydict({"result": [merged]})
 
 
 @lru_cache(maxsize=64)
@@ -216,13 +226,19 @@ def _row(to: int, stage: int, node: int, port: int, blob: Any) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays([*numbers, content], schema=PARCEL)
 
 
-def encode(task: StepTask) -> str:
+def _property() -> str:
+    context = TaskContext.get()
+    assert context is not None
+    return context.getLocalProperty(TASK) or ""
+
+
+def encode(task: StepTask | tuple[MergeUnit, ...]) -> str:
     """A task as the value of a job property."""
     return base64.b85encode(zlib.compress(msgspec.json.encode(task), 1)).decode()
 
 
-def decode(text: str) -> StepTask:
-    return msgspec.json.decode(zlib.decompress(base64.b85decode(text)), type=StepTask)
+def decode(text: str, kind: type[T]) -> T:
+    return msgspec.json.decode(zlib.decompress(base64.b85decode(text)), type=kind)
 
 
 def decode_reports(rows: pa.Table) -> tuple[Report, ...]:
