@@ -8,7 +8,7 @@ ARGS ?=
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
 export PYTHON
 
-.PHONY: help setup run test check sim bench-store conform lock clean
+.PHONY: help setup run test check sim bench-store bench-engine conform lock clean
 
 help: ## Show this text
 	@echo "Tidemill: start it with 'make run', test it with 'make test'. Nothing has to be done before."
@@ -39,6 +39,10 @@ sim: setup ## Run the simulator on SEEDS=300 seeds, or tell the story of one aga
 bench-store: setup ## Measure each store against a raw loop with the same driver
 	@scripts/postgres
 	@$(BIN)/python benchmarks/store.py $(ARGS)
+
+bench-engine: setup ## Measure the incremental engine against Spark, Structured Streaming and DuckDB
+	@scripts/java
+	@$(BIN)/python benchmarks/engine.py $(ARGS)
 
 conform: setup ## Run the store conformance suite on one backend, B=memory, sqlite or postgres
 	@scripts/postgres
