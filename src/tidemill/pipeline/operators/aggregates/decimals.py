@@ -19,7 +19,7 @@ from tidemill.pipeline.zset.value import Mask
 class _OverDecimals(Function):
     def __init__(self, call: AggregateCall, argument: pa.Field) -> None:
         super().__init__(call, argument)
-        self.scale = argument.type.scale if self.takes(argument.type) else 0
+        self.scale = argument.type.scale
         self.measures = (Rows(self.counted), Limbs(self.chosen, argument.type))
 
     @classmethod

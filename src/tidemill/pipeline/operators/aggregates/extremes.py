@@ -59,7 +59,6 @@ class Outermost(Looked):
 
 
 class _Extreme(Function):
-    cost = "O(change · log state)"
     last: ClassVar[bool]
 
     def __init__(self, call: AggregateCall, argument: pa.Field) -> None:

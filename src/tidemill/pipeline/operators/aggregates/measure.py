@@ -1,9 +1,8 @@
 """What an aggregate function is, and what it may ask to know of a group."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +57,10 @@ class Counters(ABC):
 
 
 class Detail(ABC):
-    """A Z-set kept beside the counters, with rows of the group's columns and one more. Compared by value."""
+    """A Z-set kept beside the counters: its rows are the group's columns and one more.
+
+    Subclasses compare by value, so that functions over the same rows share one.
+    """
 
     @abstractmethod
     def field(self, schema: pa.Schema) -> pa.Field:
@@ -105,15 +107,12 @@ Measure = Counters | Looked
 class Function(ABC):
     """One aggregate over one column. Made once per node; pure."""
 
-    cost: ClassVar[str] = "O(change)"
-
     measures: tuple[Measure, ...]
     """What it wants to know of a group, in the order in which `value` takes it."""
 
     def __init__(self, call: AggregateCall, argument: pa.Field | None) -> None:
         self.type = call.type
         self.mode = call.options.get("mode", "ANSI")
-        self.argument = argument
         self.chosen = Chosen(call.argument, call.filter)
         known = argument is None or not argument.nullable
         self.counted = Chosen(None if known else call.argument, call.filter)
@@ -134,9 +133,8 @@ def masked(values: npt.NDArray[Any], valid: Mask, kind: pa.DataType) -> pa.Array
     return pa.array(values, kind, mask=None if valid.all() else ~valid)
 
 
-def stretches(numbers: Sequence[int] | Integers) -> Integers:
+def stretches(numbers: Integers) -> Integers:
     """Where in a sorted array each run of equal numbers begins."""
-    found = np.asarray(numbers)
-    begins = np.ones(len(found), np.bool_)
-    begins[1:] = found[1:] != found[:-1]
+    begins = np.ones(len(numbers), np.bool_)
+    begins[1:] = numbers[1:] != numbers[:-1]
     return np.flatnonzero(begins)
