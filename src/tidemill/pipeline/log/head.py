@@ -278,7 +278,9 @@ class LogHead:
 
     async def _extend(self, head: Head, revision: int | None) -> tuple[Head, int]:
         """Write the head, and before it the pages that are due."""
-        entries = await page_out(head.entries, self._files, f"{self._folder}/pages")
+        # A page may hold appends that come to nothing here: another process, or the next attempt, has others.
+        folder = f"{self._folder}/pages/{self._token()}"
+        entries = await page_out(head.entries, self._files, folder)
         after = replace(head, entries=entries)
         reach("log.append.before_head")
         written = await self._write(after, revision)
