@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.api.folder import PipelineFolder
 from tidemill.api.frames import Frame, Staging
+from tidemill.api.progress import Progress, tasks_of
 from tidemill.api.reader import Reader
 from tidemill.api.rows import Rows
 from tidemill.pipeline.engine import FOLDER, Engine, Policy
@@ -69,6 +70,7 @@ class Pipeline:
         except BaseException:
             self._folder.close()
             raise
+        self._tasks = tasks_of(self.spark)
         self._reader = Reader(self.spark, self._folder.place.blobs)
         self._open = True
 
@@ -161,7 +163,7 @@ class Pipeline:
         producer: str | None = None,
         sequence: int | None = None,
     ) -> Receipt:
-        """Append changes of several tables as one: rows with a column `_weight`, 1 to insert, -1 to delete."""
+        """Append changes of several tables as one: rows with `_weight`, 1 to insert, -1 to delete."""
         segments = [ref for table, frame in changes.items() for ref in self._stage(table, frame, None)]
         return self._append(segments, producer, sequence)
 
@@ -175,7 +177,8 @@ class Pipeline:
 
     def _stage(self, table: str, frame: Frame, weight: int | None) -> tuple[SegmentRef, ...]:
         staging = Staging(self._folder.place.blobs, FOLDER, self._source(table), weight, self._planner.zone)
-        return staging.stage(frame)
+        with Progress(f"{table}: staging", self._tasks):
+            return staging.stage(frame)
 
     def _source(self, table: str) -> Source:
         """The table's source; its rows are spread from the first append on."""
@@ -196,7 +199,9 @@ class Pipeline:
         Raises `StepAborted` when the data made it fail: it is recorded, the views are as they were, and the
         appends stay pending. Raises `StepFailed` when the machinery did: step again.
         """
-        return self._engine_open().step()
+        engine = self._engine_open()
+        with Progress(f"step {engine.root.last}", self._tasks):
+            return engine.step()
 
     def changes(self, view: str, since: int) -> Rows:
         """What changed in a view after step `since`, added up, each row with its `_weight`."""

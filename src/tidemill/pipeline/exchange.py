@@ -4,7 +4,7 @@ Each pipeline worker owns a contiguous range of the shards, hence of the hashes;
 pipeline workers moves the borders and no state.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,11 +30,6 @@ class Layout:
     def shards(self, worker: int) -> range:
         """The shards that a pipeline worker owns."""
         return range(SHARDS * worker // self.workers, SHARDS * (worker + 1) // self.workers)
-
-    def hashes(self, worker: int) -> tuple[int, int]:
-        """The range of hashes that a pipeline worker owns; the end is not part of it."""
-        shards = self.shards(worker)
-        return shards.start << 58, shards.stop << 58
 
     def owners(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """The pipeline worker that owns each hash."""
@@ -69,10 +64,17 @@ class Parcel:
 
 
 class Exchange(Protocol):
-    """How pipeline workers meet: all of them swap what they send to a stage, and only there."""
+    """How a pipeline worker meets the others, and the only way it does.
 
-    def swap(self, stage: int, sent: Iterable[Parcel]) -> Iterator[Parcel]:
-        """Hand over what this pipeline worker sends to a stage; get what all sent to it."""
+    In the batch runtime Spark's shuffle takes this part, between the stages of a job.
+    """
+
+    def send(self, parcel: Parcel) -> None:
+        """Pass rows on to the pipeline worker that owns them."""
+        ...
+
+    def receive(self, stage: int) -> Iterator[Parcel]:
+        """What all have sent to this pipeline worker for a stage, once all have ended the stage before."""
         ...
 
 

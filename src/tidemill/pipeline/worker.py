@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from tidemill.base.ids import new_token
 from tidemill.pipeline.errors import StepAborted
+from tidemill.pipeline.exchange import Exchange as Exchanger
 from tidemill.pipeline.exchange import Layout, Parcel
 from tidemill.pipeline.log.segment import SegmentRef, read_segment, write_segment
 from tidemill.pipeline.operators.operator import Access, Flow, Moment, Operator, Port
@@ -75,6 +76,17 @@ class PipelineWorker:
             yield run.report()
         except StepAborted as error:
             yield run.failure(error)
+
+    def run_with(self, exchange: Exchanger, stage: int, task: StepTask, files: RunFiles) -> Report:
+        """As `run`, with the others met through an exchange."""
+        report: Report | None = None
+        for item in self.run(stage, task, files, exchange.receive(stage)):
+            if isinstance(item, Report):
+                report = item
+            else:
+                exchange.send(item)
+        assert report is not None
+        return report
 
     def ports(self, position: int) -> tuple[Port, ...]:
         """What the output of a node is made of; an exchange puts out what goes in."""

@@ -1,6 +1,7 @@
 """The inline runtime: all pipeline workers in this process, one after the other. For tests and simulation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tidemill.pipeline.errors import NotOpen, Refused
 from tidemill.pipeline.exchange import Layout, Parcel
@@ -37,19 +38,45 @@ class InlineRuntime:
     def run(self, task: StepTask, deadline_s: float) -> tuple[Report, ...]:  # noqa: ARG002
         if self._workers is None:
             raise NotOpen("the inline runtime has no circuit")
-        reports: list[Report] = []
-        waiting: list[Parcel] = []
-        for stage in range(self._workers[0].circuit.stage_count):
-            here = [parcel for parcel in waiting if parcel.stage == stage]
-            waiting = [parcel for parcel in waiting if parcel.stage > stage]
-            for worker in self._workers:
-                inbox = (parcel for parcel in here if parcel.to == worker.number)
-                for item in worker.run(stage, task, self.files, inbox):
-                    (reports if isinstance(item, Report) else waiting).append(item)  # type: ignore[arg-type]
-        return tuple(reports)
+        counter = Counter()
+        return tuple(
+            worker.run_with(counter.window(worker.number), stage, task, self.files)
+            for stage in range(self._workers[0].circuit.stage_count)
+            for worker in self._workers
+        )
 
     def merge(self, units: Sequence[MergeUnit]) -> tuple[Merged, ...]:
         return tuple(run_merge(self.files, unit) for unit in units)
 
     def close(self) -> None:
         self._workers = None
+
+
+class Counter:
+    """Where the pipeline workers of one process leave parcels for each other."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, int], list[Parcel]] = {}
+
+    def window(self, worker: int) -> "Window":
+        return Window(self, worker)
+
+    def put(self, parcel: Parcel) -> None:
+        self._held.setdefault((parcel.to, parcel.stage), []).append(parcel)
+
+    def take(self, worker: int, stage: int) -> list[Parcel]:
+        return self._held.pop((worker, stage), [])
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The counter as one pipeline worker sees it: an `Exchange`."""
+
+    counter: Counter
+    worker: int
+
+    def send(self, parcel: Parcel) -> None:
+        self.counter.put(parcel)
+
+    def receive(self, stage: int) -> Iterator[Parcel]:
+        return iter(self.counter.take(self.worker, stage))
