@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from tidemill.pipeline import types
 from tidemill.pipeline.errors import Refused, StepAborted, UnsupportedType
+from tidemill.pipeline.exchange import Layout
 from tidemill.pipeline.operators.aggregate import AggregateOperator, CombineOperator
 from tidemill.pipeline.operators.operator import Access, Moment
 from tidemill.pipeline.plan.node import Aggregate, AggregateCall, Node
 from tidemill.pipeline.state.spec import StateSpec
-from tidemill.pipeline.testing import Bag, Bench, ModelSpine, bag, check, rows_of, spark
-from tidemill.pipeline.zset import ZSet
+from tidemill.pipeline.testing import Bag, Bench, ModelSpine, Rows, bag, check, rows_of, spark
+from tidemill.pipeline.zset import ZSet, concat
 from unit.pipeline.operators.aggregation import COLUMNS, HUGE, PLACE, SCHEMA, aggregation, call, model, zset
 
 NUMBERS = ["double", "float", "byte", "int", "long", "small", "medium", "large"]
@@ -38,6 +39,7 @@ CALLS = st.one_of(
         call, st.sampled_from(["Min", "Max"]), st.sampled_from(list(COLUMNS)), st.none() | st.just("flag")
     ),
 )
+ACCESS = Access((), (), fresh=False, last_round=True, moment=Moment(1, 0.0))
 KEYS = st.sampled_from([[], ["text"], ["double"], ["text", "flag"], ["list"], ["large", "float"]])
 
 
@@ -62,6 +64,39 @@ def test_values_are_those_of_the_bag_of_rows(
     changes = data.draw(steps(sorted(used)))
 
     check(aggregation(keys, calls), changes, model(keys, calls), late=2, open_spine=open_spine)
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_spread_over_pipeline_workers_the_answer_is_the_same(data: st.DataObject) -> None:
+    keys, calls = data.draw(KEYS), [call("Count"), call("Sum", "double"), call("Max", "int")]
+    changes = data.draw(steps(["int", *keys]))
+    layout, (*_, combine, aggregate) = Layout(3), aggregation(keys, calls)
+    combiners = [CombineOperator(combine, []) for _ in range(3)]
+    owners = [AggregateOperator(aggregate, []) for _ in range(3)]
+    spines = [[ModelSpine(spec) for spec in owner.states()] for owner in owners]
+    output: Rows = []
+    for number, (change,) in enumerate(changes):
+        flows = [
+            combiner.step([(change.take(np.arange(start, len(change), 3)),)], ACCESS)
+            for start, combiner in enumerate(combiners)
+        ]
+        for worker, owner in enumerate(owners):
+            access = replace(ACCESS, spines=spines[worker], fresh=number == 0)
+            arrived = tuple(
+                concat([mine(layout, worker, flow[at], len(keys)) for flow in flows], port.schema, port.width)
+                for at, port in enumerate(combiners[0].ports())
+            )
+            output += rows_of(owner.step([arrived], access)[0])
+            for spine in spines[worker]:
+                spine.next_round()
+
+    assert bag(output) == model(keys, calls)([pair for (change,) in changes for pair in rows_of(change)])
+
+
+def mine(layout: Layout, worker: int, rows: ZSet, keys: int) -> ZSet:
+    """What an exchange by the leading columns brings to a pipeline worker."""
+    return dict(layout.split(rows, range(keys))).get(worker, rows.slice(0, 0))
 
 
 # Single traits.
@@ -121,9 +156,6 @@ def test_the_change_is_combined_before_it_travels() -> None:
     assert sorted(rows_of_counters(totals)) == [("a", 1000, 1000), ("b", 0, 0)]
     assert len(limbs) == 1
     assert rows_of(values) == [(("a", 1), 1000)]
-
-
-ACCESS = Access((), (), fresh=False, last_round=True, moment=Moment(1, 0.0))
 
 
 def rows_of_counters(totals: ZSet) -> list[tuple[Any, ...]]:
