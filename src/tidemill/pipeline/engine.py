@@ -39,9 +39,8 @@ from tidemill.pipeline.runtimes.runtime import Runtime
 from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.state.manifest import Manifest, read_manifest, write_manifest
 from tidemill.pipeline.state.sweep import sweep
-from tidemill.pipeline.step import Limits, Pending, abort, discard, filled, pending, to_replay
+from tidemill.pipeline.step import Limits, Pending, abort, discard, pending, replan, to_replay
 from tidemill.pipeline.task import Report, StepTask
-from tidemill.pipeline.worker import state_names
 from tidemill.store import Store
 from tidemill.store.blobs import BlobRef, Blobs
 
@@ -104,6 +103,7 @@ class Engine:
         self._fresh: frozenset[str] = frozenset()
         self._prepared = ""
         self._durable: frozenset[str] = frozenset()
+        self._next = 0
         self._steps_since_commit = 0
         self._committed_at = self._swept_at = time.monotonic()
 
@@ -112,15 +112,17 @@ class Engine:
     def open(self, pipeline: str, settings: Mapping[str, str]) -> None:
         """Become the owner: take the term, read the newest version, run the steps since then again.
 
+        A step that was under way is left to `step`: were it to fail again, that would be the place to say so.
         Creates the pipeline if there is none. Raises `WrongSettings` or `ForeignState` when this is not it.
         """
         root = self._run(self._owner.take_over(Root(pipeline, dict(settings))))
         reach("engine.open.after_take_over")
         self._load_plan(root)
-        self.runs = self._read_manifest(root)
+        self._fresh = frozenset((root.catalog or {}).get("fresh", ()))
+        self.runs = self._of_plan(self._read_manifest(root))
+        self._next = root.version.step
         records = self._run(_collect(self._owner.records(root.version.step)))
-        self._fresh = frozenset((root.catalog or {}).get("fresh", ())) - filled(records)
-        self._replay(root, records)
+        self._replay(to_replay(root.version, records))
 
     def close(self) -> None:
         """Commit what was done since the last version, so that the next open has nothing to repeat."""
@@ -165,6 +167,7 @@ class Engine:
         `StepFailed` when the machinery did: the same step is tried again by the next call.
         """
         self._adopt_merged()
+        self._catch_up()
         record = self._run(self._input.assign(fills=self._fills()))
         reach("engine.step.after_assign")
         done = self._settle(record)
@@ -223,23 +226,30 @@ class Engine:
         error.step, error.offsets = record.number, record.offsets
         failure = Failure(str(error), error.view, error.operator)
         self._run(self._owner.update(lambda root: abort(root, record.number, failure)))
+        self._next = record.number + 1
 
     def _adopt(self, record: StepRecord, reports: Sequence[Report]) -> None:
         for report in reports:
             self.runs = self.runs.with_changes(report.added, report.removed)
         self._fresh -= frozenset(record.fills)
+        self._next = record.number + 1
         self._steps_since_commit += 1
 
     def _fills(self) -> tuple[str, ...]:
         return tuple(sorted(self._fresh))
 
-    def _replay(self, root: Root, records: Sequence[StepRecord]) -> None:
-        """Run the steps since the version again. Their output is there already; it is compared."""
-        for record in to_replay(root.version, records):
-            try:
+    def _replay(self, records: Sequence[StepRecord]) -> None:
+        """Run the steps that are done again. Their output is there already; it is compared."""
+        for record in records:
+            if record.state == "done":
                 self._settle(record)
-            except StepAborted as error:
-                log.warning("step.aborted", step=record.number, error=str(error))
+
+    def _catch_up(self) -> None:
+        """Find out about a write whose answer was lost. A step that it made done is not in the state yet."""
+        root = self._run(self._owner.update(lambda root: root))
+        if self._next < root.last:
+            self._replay(self._run(_collect(self._owner.records(self._next, root.last))))
+            self._next = root.last
 
     # Plans
 
@@ -255,10 +265,15 @@ class Engine:
         reach("engine.plan.after_blob")
         unfilled = sorted((self._fresh | fresh) & set(plan.circuit.fingerprints))
         catalog = {"plan": ref.to_json(), "fresh": unfilled}
-        self._run(self._owner.update(lambda root: msgspec.structs.replace(root, catalog=catalog)))
+        self._run(self._owner.update(lambda root: replan(root, catalog, unfilled)))
         reach("engine.plan.after_root")
         self.plan, self._fresh = plan, frozenset(unfilled)
-        self.runs = self.runs.only(state_names(plan.circuit))
+        self.runs = self._of_plan(self.runs)
+
+    def _of_plan(self, runs: LiveRuns) -> LiveRuns:
+        """The runs of the plan's nodes; a fresh one starts empty, whatever one like it has left behind."""
+        marks = set(self.plan.circuit.fingerprints) - self._fresh
+        return runs.only(state for state in runs.by_state if state.partition(".")[0] in marks)
 
     def _load_plan(self, root: Root) -> None:
         if root.catalog:
@@ -269,6 +284,7 @@ class Engine:
 
     def commit(self) -> int:
         """Make the state as it is now a version, durable on return; its number. Safe to repeat."""
+        self._catch_up()
         root = self.root
         if root.version.step == root.last and root.version.manifest is not None:
             return root.version.number

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tidemill.pipeline.errors import Forgotten, NoSuchName
 from tidemill.pipeline.log.head import Entry
 from tidemill.pipeline.log.listing import Listing
-from tidemill.pipeline.log.root import Blame, Failure, Root, StepRecord, Version, forget
+from tidemill.pipeline.log.root import Blame, Failure, Json, Root, StepRecord, Version, forget
 
 
 class Limits(Struct, frozen=True):
@@ -119,6 +119,14 @@ def discard(root: Root, offset: int, appended: int) -> Root:
     if not root.position <= offset < appended:
         raise NoSuchName(f"append {offset} is not pending: {root.position} to {appended - 1} are")
     return replace(root, discarded=tuple(sorted({*root.discarded, offset})))
+
+
+def replan(root: Root, catalog: Json, fills: Iterable[str]) -> Root:
+    """The root with another catalog. One under way has changed nothing yet: it fills what is fresh now."""
+    root = replace(root, catalog=catalog)
+    if root.under_way is None:
+        return root
+    return replace(root, steps=root.steps.with_last(replace(root.under_way, fills=tuple(fills))))
 
 
 def pending(root: Root, waiting: Iterable[Entry]) -> list[Pending]:
