@@ -1,0 +1,225 @@
+"""The engine: what it owes to those who call it after something went wrong. Kills are in `tests/crash`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from crash.pipeline_circuit import EVENTS, FRESH, ORDERS, PLANS, events, orders
+from tidemill.base.bridge import LoopThread
+from tidemill.base.ids import new_token
+from tidemill.pipeline.engine import FOLDER, Engine, Place, Policy
+from tidemill.pipeline.errors import StepFailed
+from tidemill.pipeline.log.root import ROOTS
+from tidemill.pipeline.log.segment import write_segment
+from tidemill.pipeline.plan.node import View
+from tidemill.pipeline.runtimes.inline import InlineRuntime
+from tidemill.pipeline.state.files import RunFiles
+from tidemill.pipeline.state.spec import Part, StateSpec
+from tidemill.pipeline.state.spine import Spine
+from tidemill.pipeline.task import Report, StepTask
+from tidemill.pipeline.testing import Bag, bag, rows_of
+from tidemill.store import OutcomeUnknown, Store, Unavailable, open_store
+from tidemill.store.blobs import open_blobs
+
+
+class LossyStore:
+    """A store that can be told to lose the answer to the next write of a root, and then to go away."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.losing = self.away = False
+
+    async def replace(self, collection: Any, *args: Any, **options: Any) -> int:
+        revision = await self._store.replace(collection, *args, **options)
+        if self.losing and collection is ROOTS:
+            self.losing, self.away = False, True
+            raise OutcomeUnknown("the answer was lost")
+        return revision
+
+    async def get(self, *args: Any, **options: Any) -> Any:
+        if self.away:
+            raise Unavailable("the store is away")
+        return await self._store.get(*args, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class FailingRuntime(InlineRuntime):
+    """Fails, when told to, as a machine does."""
+
+    broken = False
+
+    def run(self, task: StepTask, deadline_s: float) -> tuple[Report, ...]:
+        reports = super().run(task, deadline_s)
+        if self.broken:
+            raise StepFailed("a machine is gone")
+        return reports
+
+
+class Bench:
+    """A pipeline with the circuit of the crash tests, over a store in memory."""
+
+    def __init__(self, folder: Path, loop: LoopThread) -> None:
+        self.store = LossyStore(open_store("memory://"))
+        loop.run(self.store.open())
+        blobs = open_blobs(folder.as_uri(), create=True)
+        store: Any = self.store
+        self.place = Place(store, blobs, str(folder), loop.run)
+        self.appended = 0
+        self.open()
+        self.engine.change_plan(PLANS[0], FRESH[0])
+
+    def open(self) -> None:
+        files = RunFiles(self.place.blobs)
+        self.runtime = FailingRuntime(files, 2)
+        self.engine = Engine(self.place, self.runtime, files, Policy(commit_steps=1000))
+        self.engine.open("p", {})
+
+    def append(self) -> None:
+        segments = [
+            write_segment(
+                self.place.blobs,
+                f"{FOLDER}/in/{new_token()}",
+                source.table,
+                make(self.appended),
+                source.shard_key,
+            )
+            for source, make in ((ORDERS, orders), (EVENTS, events))
+        ]
+        self.engine.append(segments)
+        self.appended += 1
+
+    def step(self) -> None:
+        self.append()
+        self.engine.step()
+
+    @property
+    def views(self) -> dict[str, Bag]:
+        circuit = self.engine.plan.circuit
+        return {
+            node.name: self._rows(mark, node)
+            for mark, node in zip(circuit.fingerprints, circuit.nodes, strict=True)
+            if isinstance(node, View)
+        }
+
+    def _rows(self, mark: str, view: View) -> Bag:
+        spec = StateSpec(mark, view.schema, tuple(range(len(view.schema))))
+        runs = [msgspec.structs.replace(run, lane=None) for run in self.engine.runs.of(mark)]
+        spine = Spine(spec, Part(), RunFiles(self.place.blobs), runs)
+        return bag(row for piece in spine.scan() for row in rows_of(piece))
+
+
+@pytest.fixture
+def loop() -> Iterator[LoopThread]:
+    with LoopThread() as running:
+        yield running
+
+
+@pytest.fixture
+def bench(tmp_path: Path, loop: LoopThread) -> Bench:
+    return Bench(tmp_path / "one", loop)
+
+
+@pytest.fixture
+def peaceful(tmp_path: Path, loop: LoopThread) -> Bench:
+    """Another pipeline, to do the same without what goes wrong."""
+    return Bench(tmp_path / "other", loop)
+
+
+def lose_the_answer(bench: Bench) -> None:
+    """Let a step be done without its owner hearing so."""
+    bench.append()
+    assign = bench.engine._input.assign
+
+    async def assign_and_lose(*args: Any, **options: Any) -> Any:
+        record = await assign(*args, **options)
+        bench.store.losing = True
+        return record
+
+    bench.engine._input.assign = assign_and_lose  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown):
+        bench.engine.step()
+    bench.engine._input.assign = assign  # type: ignore[method-assign]
+    bench.store.away = False
+
+
+def test_a_step_whose_answer_was_lost_is_in_the_state_of_the_next(bench: Bench, peaceful: Bench) -> None:
+    bench.step()
+    lose_the_answer(bench)
+    bench.step()
+    for _ in range(3):
+        peaceful.step()
+
+    assert bench.views == peaceful.views
+
+
+def test_a_step_whose_answer_was_lost_is_in_the_next_version(bench: Bench, peaceful: Bench) -> None:
+    lose_the_answer(bench)
+    bench.engine.commit()
+    bench.open()
+    peaceful.step()
+
+    assert bench.engine.root.version.step == 1
+    assert bench.views == peaceful.views
+
+
+def test_a_view_added_while_a_step_is_under_way_is_filled_by_it(bench: Bench, peaceful: Bench) -> None:
+    bench.step()
+    bench.append()
+    bench.runtime.broken = True
+    with pytest.raises(StepFailed):
+        bench.engine.step()
+    bench.engine.change_plan(PLANS[1], FRESH[1])
+    bench.runtime.broken = False
+    bench.engine.step()
+    bench.step()
+    peaceful.step()
+    peaceful.engine.change_plan(PLANS[1], FRESH[1])
+    peaceful.step()
+    peaceful.step()
+
+    assert bench.views == peaceful.views
+
+
+def test_a_view_created_again_starts_empty(bench: Bench, peaceful: Bench) -> None:
+    """Also when its first life ended without a version after it, so that the last one has its rows."""
+    peaceful.step()
+    bench.step()
+    for pipeline in (bench, peaceful):
+        pipeline.engine.change_plan(PLANS[1], FRESH[1])
+        pipeline.step()
+    bench.engine.change_plan(PLANS[0], frozenset())
+    bench.open()
+    bench.engine.change_plan(PLANS[1], FRESH[1])
+    bench.open()
+    bench.engine.step()
+
+    assert bench.views == peaceful.views
+
+
+def test_the_states_of_a_dropped_view_are_gone_after_a_new_start(bench: Bench) -> None:
+    bench.engine.change_plan(PLANS[1], FRESH[1])
+    bench.step()
+    bench.engine.change_plan(PLANS[0], frozenset())
+    kept = bench.engine.runs.by_state.keys()
+    bench.open()
+
+    assert bench.engine.runs.by_state.keys() == kept
+
+
+def test_a_pipeline_whose_step_cannot_end_can_be_opened(bench: Bench, peaceful: Bench) -> None:
+    bench.step()
+    bench.append()
+    bench.runtime.broken = True
+    with pytest.raises(StepFailed):
+        bench.engine.step()
+    bench.open()
+    peaceful.step()
+
+    assert bench.views == peaceful.views
+    assert bench.engine.root.under_way is not None
+    assert bench.engine.step().number == 1
