@@ -31,6 +31,7 @@ from tidemill.pipeline.log.root import StepRecord
 from tidemill.pipeline.log.segment import SegmentRef
 from tidemill.pipeline.plan.node import Source
 from tidemill.pipeline.runtimes.batch import BatchRuntime
+from tidemill.pipeline.runtimes.cluster import prepare_cluster
 from tidemill.pipeline.runtimes.inline import InlineRuntime
 from tidemill.pipeline.runtimes.runtime import Runtime
 from tidemill.pipeline.runtimes.session import check_session, create_session
@@ -76,6 +77,7 @@ class Pipeline:
 
     def _runtime(self, name: RuntimeName, files: RunFiles, workers: int | None) -> Runtime:
         if name == "batch":
+            prepare_cluster(self.spark, files.blobs)
             return BatchRuntime(self.spark, files, workers)
         if name == "inline":
             return InlineRuntime(files, workers or 2)
