@@ -23,6 +23,9 @@ from tidemill.api.pipeline import Pipeline
 from tidemill.pipeline.runtimes.session import create_session
 from workload import QUERY, TABLES, Sizes, Workload
 
+_OUTSIDE = "fsync|sha256|posix.write|posix.open|acquire|argsort|searchsorted"
+"""What is not ours but takes time; of these, who called them."""
+
 
 class Watched:
     """A profiler for one kind of work, done many times."""
@@ -44,9 +47,10 @@ class Watched:
     def print(self, lines: int) -> None:
         print(f"## {self.name}: {self.turns} times, {self.seconds / self.turns * 1e3:.1f} ms each, ", end="")
         print(f"{self.rows / self.seconds:,.0f} rows/s\n")
-        stats = pstats.Stats(self.profile).strip_dirs()
-        stats.sort_stats("tottime").print_stats(lines)
-        stats.sort_stats("cumulative").print_stats("tidemill|zset|state|operators|pipeline", lines)
+        stats = pstats.Stats(self.profile)
+        stats.sort_stats("cumulative").print_stats("/tidemill/", lines)
+        stats.strip_dirs().sort_stats("tottime").print_stats(lines)
+        stats.print_callers(_OUTSIDE)
 
 
 @contextmanager
