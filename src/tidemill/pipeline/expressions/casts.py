@@ -95,7 +95,8 @@ def _saturating(call: Call, target: type[np.signedinteger[Any]]) -> Kernel:
     return kernel
 
 
-def boolean_to_number(call: Call) -> Kernel:
+def plain(call: Call) -> Kernel:
+    """Where Arrow's cast is Spark's."""
     return lambda value: value.cast(call.type)
 
 

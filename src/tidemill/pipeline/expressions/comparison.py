@@ -65,6 +65,22 @@ def _negated(kernel: Kernel) -> Kernel:
     return lambda left, right: pc.invert(kernel(left, right))
 
 
+def greatest(call: Call) -> Kernel:
+    """Greatest: NULL arguments are skipped; of equals the first."""
+    return _extreme(less_than(call))
+
+
+def least(call: Call) -> Kernel:
+    return _extreme(greater_than(call))
+
+
+def _extreme(worse: Kernel) -> Kernel:
+    def better(best: Value, other: Value) -> pa.Array:
+        return pc.if_else(pc.coalesce(worse(best, other), pc.is_null(best)), other, best)
+
+    return lambda *values: reduce(better, values)
+
+
 def both(_: Call, nodes: tuple[Node, ...]) -> Node:
     """And: where the left side is false, the right side is not evaluated."""
     return _logic(nodes, pc.and_kleene, decided=False)

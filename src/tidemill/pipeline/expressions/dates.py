@@ -16,9 +16,12 @@ import pyarrow as pa
 from tidemill.pipeline.expressions.arithmetic import overflow
 from tidemill.pipeline.expressions.evaluation import Kernel, Value
 from tidemill.pipeline.expressions.kernels import Numbers, any_valid, array, nulls, numbers
+from tidemill.pipeline.expressions.strings import constant
 from tidemill.pipeline.plan.expression import Call
 
 DAY_US = 86_400_000_000
+CLOCK = ((3_600_000_000, 24), (60_000_000, 60), (1_000_000, 60))
+"""Hours, minutes, seconds: how long each is, and how many there are."""
 Field = Callable[[Numbers], Numbers]
 
 
@@ -113,6 +116,81 @@ def add_months(call: Call) -> Kernel:
     return kernel
 
 
-def seconds(call: Call) -> Kernel:
-    """Seconds since 1970 of a timestamp, rounded down."""
-    return lambda value: array(numbers(value) // 1_000_000, call.type, nulls(value))
+def since_1970(unit_us: int) -> Callable[[Call], Kernel]:
+    """UnixSeconds, UnixMillis, UnixMicros: of a timestamp, rounded down."""
+    return lambda call: lambda value: array(numbers(value) // unit_us, call.type, nulls(value))
+
+
+def reinterpret(call: Call) -> Kernel:
+    """The same number under another type: PreciseTimestampConversion, UnixDate, DateFromUnixDate."""
+    return lambda value: array(numbers(value), call.type, nulls(value))
+
+
+_MONTHS = {"MON": 1, "MONTH": 1, "MM": 1, "QUARTER": 3, "YEAR": 12, "YYYY": 12, "YY": 12}
+_CLOCK = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": DAY_US,
+    "DD": DAY_US,
+}
+
+
+def _unit(call: Call, position: int) -> str:
+    return constant(call, position).upper()
+
+
+def truncates_date(call: Call) -> bool:
+    return _unit(call, 1) in _MONTHS or _unit(call, 1) == "WEEK"
+
+
+def truncates_timestamp(call: Call) -> bool:
+    return _unit(call, 0) in _MONTHS or _unit(call, 0) in _CLOCK or _unit(call, 0) == "WEEK"
+
+
+def truncate_date(call: Call) -> Kernel:
+    """TruncDate(date, unit), the unit constant. Weeks begin on Monday."""
+    unit = _unit(call, 1)
+    if unit == "WEEK":
+        return lambda value, _: array(_monday(numbers(value)), call.type, nulls(value))
+    step = _MONTHS[unit]
+
+    def kernel(value: Value, _: Value) -> pa.Array:
+        days, missing = numbers(value), nulls(value)
+        first = first_day(months(days) // step * step)
+        # Only for quarters does Spark check that the first day is still a date.
+        if unit == "QUARTER" and any_valid(first < -(2**31), missing):
+            raise overflow()
+        return array(first.astype(np.int32), call.type, missing)
+
+    return kernel
+
+
+def _monday(days: Numbers) -> Numbers:
+    """The Monday on or before: as Spark computes it in ints, which wrap around at the ends of time."""
+    start = days - np.int32(7)
+    return start + np.int32(1) + np.fmod(np.fmod(np.int32(3) - start, np.int32(7)) + np.int32(7), np.int32(7))
+
+
+def truncate_timestamp(call: Call) -> Kernel:
+    """TruncTimestamp(unit, timestamp), the unit constant. Options: `zone`."""
+    unit = _unit(call, 0)
+
+    def cut(time: Numbers) -> Numbers:
+        if unit in _CLOCK:
+            return time // _CLOCK[unit] * _CLOCK[unit]
+        days = time // DAY_US
+        if unit == "WEEK":
+            return (days - (days + 3) % 7) * DAY_US
+        return first_day(months(days) // _MONTHS[unit] * _MONTHS[unit]) * DAY_US
+
+    def kernel(_: Value, value: Value) -> pa.Array:
+        time, missing = numbers(value), nulls(value)
+        whole = cut(time)
+        if any_valid(whole > time, missing):  # it lies before the first timestamp
+            raise overflow()
+        return array(whole, call.type, missing)
+
+    return kernel

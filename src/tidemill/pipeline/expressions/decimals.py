@@ -176,6 +176,24 @@ def quotients(left: Value, right: Value, shift: int) -> pa.Array:
     return relabel(exact, MOST_DIGITS, 0)
 
 
+def unscaled(value: Value) -> pa.Array:
+    """UnscaledValue: the integer of a decimal of at most 18 digits."""
+    return relabel(value, 38, 0).cast(pa.int64())
+
+
+def make(call: Call) -> Kernel:
+    """MakeDecimal of an unscaled long. Options: `mode`, LEGACY if it is to be NULL on overflow."""
+    exact = pa.decimal128(19, 0)
+    return lambda value: fit(
+        integers(value.cast(exact), 38), call.type.scale, call.type, call.options["mode"]
+    )
+
+
+def compact(call: Call) -> bool:
+    """Whether the unscaled integers fit a long."""
+    return bool(call.arguments[0].type.precision <= 18)
+
+
 def short(call: Call) -> bool:
     """Spark negates in 34 digits: a longer decimal is rounded."""
     return bool(call.arguments[0].type.precision <= 34)

@@ -15,11 +15,14 @@ from tidemill.pipeline import types
 from tidemill.pipeline.expressions import (
     arithmetic,
     casts,
+    casts_text,
+    casts_time,
     comparison,
     conditionals,
     dates,
     decimals,
     nulls,
+    patterns,
     strings,
 )
 from tidemill.pipeline.expressions.evaluation import Build, Form, always, intolerant, total
@@ -36,6 +39,7 @@ BYTES: Kinds = frozenset({"string", "binary"})
 BOOLEAN: Kinds = frozenset({"boolean"})
 DATE: Kinds = frozenset({"date"})
 TIMES: Kinds = frozenset({"timestamp", "timestamp_ntz"})
+ZONED: Kinds = frozenset({"timestamp"})
 PLAIN: Kinds = INTEGERS | FLOATS | DECIMAL | BYTES | BOOLEAN | DATE | TIMES
 ANY: Kinds = PLAIN | {"array", "struct", "map"}
 
@@ -121,6 +125,10 @@ def _comparisons() -> Iterator[Proved]:
     for function, build in ordered.items():
         yield Proved(function, (PLAIN, PLAIN), intolerant(build), same=True)
     yield Proved("EqualNullSafe", (PLAIN, PLAIN), total(comparison.equal_null_safe), same=True)
+    yield Proved(
+        "Greatest", (PLAIN, PLAIN), total(comparison.greatest), same=True, repeats=1, when=_has_members
+    )
+    yield Proved("Least", (PLAIN, PLAIN), total(comparison.least), same=True, repeats=1, when=_has_members)
     yield Proved("And", (BOOLEAN, BOOLEAN), comparison.both)
     yield Proved("Or", (BOOLEAN, BOOLEAN), comparison.one_of)
     yield Proved("Not", (BOOLEAN,), intolerant(always(pc.invert)))
@@ -195,6 +203,21 @@ def _arithmetic() -> Iterator[Proved]:
         arithmetic.division(always(pc.divide), arithmetic.divided_by_zero),
         options=_mode(*MODES),
     )
+    for function, bitwise in (
+        ("BitwiseAnd", pc.bit_wise_and),
+        ("BitwiseOr", pc.bit_wise_or),
+        ("BitwiseXor", pc.bit_wise_xor),
+    ):
+        yield Proved(function, (INTEGERS, INTEGERS), intolerant(always(bitwise)), same=True)
+    yield Proved("BitwiseNot", (INTEGERS,), intolerant(always(pc.bit_wise_not)))
+    yield Proved("UnscaledValue", (DECIMAL,), intolerant(always(decimals.unscaled)), when=decimals.compact)
+    yield Proved(
+        "MakeDecimal",
+        (frozenset({"long"}),),
+        intolerant(decimals.make),
+        to=DECIMAL,
+        options=_mode(*STRICT_OR_LAX),
+    )
     yield Proved(
         "Divide",
         (DECIMAL, DECIMAL),
@@ -226,7 +249,7 @@ def _casts() -> Iterator[Proved]:
         (INTEGERS | FLOATS, BOOLEAN, casts.to_boolean),
         (FLOATS, INTEGERS, casts.float_to_integer),
         (FLOATS, FLOATS, casts.unchecked),
-        (BOOLEAN, INTEGERS | FLOATS, casts.boolean_to_number),
+        (BOOLEAN, INTEGERS | FLOATS, casts.plain),
         (BOOLEAN, DECIMAL, casts.boolean_to_decimal),
         (DECIMAL, DECIMAL, casts.decimal_to_decimal),
         (DECIMAL, frozenset({"long"}), casts.decimal_to_integer),
@@ -243,6 +266,31 @@ def _casts() -> Iterator[Proved]:
         options=_mode(*MODES),
         when=casts.cut_exactly,
     )
+
+
+def _casts_of_text_and_time() -> Iterator[Proved]:
+    """Neither mode nor zone matter to some of them, but Catalyst always knows both."""
+    texts: tuple[tuple[Kinds, Kinds, Build], ...] = (
+        (TEXT, INTEGERS, casts_text.text_to_integer),
+        (TEXT, BOOLEAN, casts_text.text_to_boolean),
+        (TEXT, DATE, casts_text.text_to_date),
+        (INTEGERS | BOOLEAN, TEXT, casts.plain),
+        (DECIMAL, TEXT, casts_text.decimal_to_text),
+        (DATE, TEXT, always(casts_text.date_to_text)),
+    )
+    for source, target, build in texts:
+        yield Proved("Cast", (source,), intolerant(build), to=target, options=_mode(*MODES))
+    times: tuple[tuple[Kinds, Kinds, Build], ...] = (
+        (TIMES, TEXT, always(casts_text.timestamp_to_text)),
+        (DATE, TIMES, casts_time.date_to_timestamp),
+        (TIMES, DATE, casts_time.timestamp_to_date),
+        (TIMES, TIMES, casts_time.timestamp_to_timestamp),
+        (ZONED, INTEGERS, casts_time.timestamp_to_integer),
+        (ZONED, frozenset({"double"}), casts_time.timestamp_to_double),
+        (INTEGERS, ZONED, casts_time.integer_to_timestamp),
+    )
+    for source, target, build in times:
+        yield Proved("Cast", (source,), intolerant(build), to=target, options={"mode": MODES, "zone": UTC})
 
 
 def _strings() -> Iterator[Proved]:
@@ -262,6 +310,29 @@ def _strings() -> Iterator[Proved]:
         yield Proved(function, (TEXT, TEXT), intolerant(build), constants=frozenset({1}))
     yield Proved(
         "StringReplace", (TEXT, TEXT, TEXT), intolerant(strings.replace), constants=frozenset({1, 2})
+    )
+    for function, build in (
+        ("StringTrim", strings.trim),
+        ("StringTrimLeft", strings.trim_left),
+        ("StringTrimRight", strings.trim_right),
+    ):
+        yield Proved(function, (TEXT,), intolerant(build))
+        yield Proved(function, (TEXT, TEXT), intolerant(build), constants=frozenset({1}))
+    for function, build in (("StringLPad", strings.pad_left), ("StringRPad", strings.pad_right)):
+        yield Proved(
+            function,
+            (TEXT, integer, TEXT),
+            intolerant(build),
+            constants=frozenset({1, 2}),
+            when=strings.pads_with_one_sign,
+        )
+    yield Proved(
+        "Like",
+        (TEXT, TEXT),
+        intolerant(patterns.like),
+        options={"escape": ("\\", "/")},
+        constants=frozenset({1}),
+        when=patterns.is_well_formed,
     )
     yield Proved("Reverse", (TEXT,), intolerant(always(pc.utf8_reverse)))
 
@@ -286,6 +357,30 @@ def _dates() -> Iterator[Proved]:
     yield Proved("DateAdd", (DATE, small), intolerant(dates.date_add))
     yield Proved("DateSub", (DATE, small), intolerant(dates.date_sub))
     yield Proved("DateDiff", (DATE, DATE), intolerant(dates.date_diff))
+    for function, unit in (("UnixSeconds", 1_000_000), ("UnixMillis", 1_000), ("UnixMicros", 1)):
+        yield Proved(function, (ZONED,), intolerant(dates.since_1970(unit)))
+    for function, source, target in (
+        ("PreciseTimestampConversion", TIMES, frozenset({"long"})),
+        ("PreciseTimestampConversion", frozenset({"long"}), TIMES),
+        ("UnixDate", DATE, frozenset({"integer"})),
+        ("DateFromUnixDate", frozenset({"integer"}), DATE),
+    ):
+        yield Proved(function, (source,), intolerant(dates.reinterpret), to=target)
+    yield Proved(
+        "TruncDate",
+        (DATE, TEXT),
+        intolerant(dates.truncate_date),
+        constants=frozenset({1}),
+        when=dates.truncates_date,
+    )
+    yield Proved(
+        "TruncTimestamp",
+        (TEXT, ZONED),
+        intolerant(dates.truncate_timestamp),
+        options={"zone": UTC},
+        constants=frozenset({0}),
+        when=dates.truncates_timestamp,
+    )
     yield Proved("AddMonths", (DATE, frozenset({"integer"})), intolerant(dates.add_months))
 
 
@@ -294,6 +389,7 @@ TABLE: tuple[Proved, ...] = (
     *_nulls_and_conditionals(),
     *_arithmetic(),
     *_casts(),
+    *_casts_of_text_and_time(),
     *_strings(),
     *_dates(),
 )

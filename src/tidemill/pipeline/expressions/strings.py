@@ -101,6 +101,44 @@ def replace(call: Call) -> Kernel:
     return lambda text, *_: pc.replace_substring(text, search, replacement)
 
 
+def trim(call: Call) -> Kernel:
+    """StringTrim(text, [signs]): drops spaces, or any of the signs, which are constant."""
+    return lambda text, *_: pc.utf8_trim(text, characters=_signs(call))
+
+
+def trim_left(call: Call) -> Kernel:
+    """StringTrimLeft, as StringTrim."""
+    return lambda text, *_: pc.utf8_ltrim(text, characters=_signs(call))
+
+
+def trim_right(call: Call) -> Kernel:
+    """StringTrimRight, as StringTrim."""
+    return lambda text, *_: pc.utf8_rtrim(text, characters=_signs(call))
+
+
+def _signs(call: Call) -> str:
+    return constant(call, 1) if len(call.arguments) > 1 else " "
+
+
+def pad_left(call: Call) -> Kernel:
+    """StringLPad(text, length, padding), the last two constant: cut to the length if longer."""
+    return _padded(call, pc.utf8_lpad)
+
+
+def pad_right(call: Call) -> Kernel:
+    """StringRPad, as StringLPad."""
+    return _padded(call, pc.utf8_rpad)
+
+
+def pads_with_one_sign(call: Call) -> bool:
+    return len(constant(call, 2)) == 1
+
+
+def _padded(call: Call, pad: Kernel) -> Kernel:
+    width, padding = max(0, number(call, 1)), constant(call, 2)
+    return lambda text, *_: pc.utf8_slice_codeunits(pad(text, width, padding=padding), 0, width)
+
+
 def locate(call: Call) -> Kernel:
     """StringInstr(text, wanted), the latter constant: the first position, from 1; 0 if absent."""
     wanted = constant(call, 1)
