@@ -311,7 +311,7 @@ class Engine:
 
     def sweep(self) -> tuple[str, ...]:
         """Delete the files that nobody needs; say which. Files of this term are kept for a while first."""
-        kept = {*self.runs.names(), *self._run(_collect(self._owner.names()))}
+        kept = {*self.runs.names(), *self._merging.names(), *self._run(_collect(self._owner.names()))}
         kept.update(self._run(_collect(self._head.names())))
         for version in kept_versions(self.root):
             if version.manifest is not None:

@@ -35,6 +35,7 @@ class Merging:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._done: list[Result] = []
+        self._unadopted: set[str] = set()
         self._stopped = threading.Event()
 
     def begin(self, runs: LiveRuns, term: int, step: int) -> None:
@@ -61,10 +62,16 @@ class Merging:
             self.wait()
         with self._lock:
             done, self._done = self._done, []
+            self._unadopted.difference_update(run.name for result in done for run in result.added)
         for result in done:
             if runs.has(result.merge.names):
                 runs = runs.with_merge(result.merge.names, result.added)
         return runs
+
+    def names(self) -> frozenset[str]:
+        """The files of merges that are under way or not adopted yet: a sweep must spare them, however old."""
+        with self._lock:
+            return frozenset(self._unadopted)
 
     def wait(self) -> None:
         """Wait until what is under way has ended."""
@@ -85,8 +92,12 @@ class Merging:
                     if self._stopped.is_set():
                         return
                     merged += self._runtime.merge([unit])
+                    with self._lock:
+                        self._unadopted.update(run.name for run in merge.result(merged))
             except (PipelineError, BlobError) as error:
                 log.warning("merge.failed", runs=len(merge.inputs), error=str(error))
+                with self._lock:
+                    self._unadopted.difference_update(run.name for run in merge.result(merged))
                 return
             with self._lock:
                 self._done.append(Result(merge, merge.result(merged)))

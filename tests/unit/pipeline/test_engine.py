@@ -17,6 +17,7 @@ from tidemill.pipeline.log.segment import write_segment
 from tidemill.pipeline.plan.node import View
 from tidemill.pipeline.runtimes.inline import InlineRuntime
 from tidemill.pipeline.state.files import RunFiles
+from tidemill.pipeline.state.merges import Merge
 from tidemill.pipeline.state.spec import Part, StateSpec
 from tidemill.pipeline.state.spine import Spine
 from tidemill.pipeline.task import Report, StepTask
@@ -223,3 +224,17 @@ def test_a_pipeline_whose_step_cannot_end_can_be_opened(bench: Bench, peaceful: 
     assert bench.views == peaceful.views
     assert bench.engine.root.under_way is not None
     assert bench.engine.step().number == 1
+
+
+def test_a_sweep_spares_a_merge_that_is_not_adopted_yet(bench: Bench) -> None:
+    """However long ago its first files were written."""
+    bench.step()
+    engine = bench.engine
+    merge = Merge(engine.runs.of(PLANS[0].circuit.fingerprints[1]), (0,))
+    engine._merging._work([merge], engine.root.term, engine.root.last)
+    engine.policy = Policy(grace_s=-1.0)
+    engine.sweep()
+    bench.step()
+
+    assert not engine.runs.has(merge.names)
+    assert engine.commit() == 2
