@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,9 +78,9 @@ def look(files: RunFiles, writer: RunWriter, spec: StateSpec, rows: int) -> None
         keys = change(count, rows // 10, 2).rows.select([0])
         hashes = hash_rows(keys)
         found = len(spine.lookup(keys, hashes).probe)
-        report(f"lookup of {count:,} keys: {found:,} rows", best(lambda k=keys, h=hashes: spine.lookup(k, h)))
+        report(f"lookup of {count:,} keys: {found:,} rows", best(partial(spine.lookup, keys, hashes)))
         if spec.order:
-            seconds = best(lambda k=keys, h=hashes: spine.extreme(k, h, last=True))
+            seconds = best(partial(spine.extreme, keys, hashes, last=True))
             report(f"greatest of {count:,} keys", seconds)
     small = Spine(spec, Part(), files, refs)
     turns = iter(range(100))

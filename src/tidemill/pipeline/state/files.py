@@ -7,9 +7,9 @@ The term in the name lets a sweep tell what a former owner left behind. Files ar
 """
 
 import itertools
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tidemill.base.ids import new_token
 from tidemill.pipeline.state.piece import Piece
@@ -21,13 +21,17 @@ _OPEN_RUNS = 4096
 
 
 class RunFiles:
-    """Opens and writes runs. Can be pickled; keeps what it opened, as a file never changes."""
+    """Opens and writes runs; keeps what it opened, as a file never changes.
+
+    Can be pickled; safe between threads.
+    """
 
     def __init__(self, blobs: Blobs, cache: BlobCache | None = None) -> None:
         """`cache` keeps the files of remote blobs on the local disk."""
         self.blobs = blobs
         self._cache = cache
         self._open: dict[str, Run] = {}
+        self._lock = threading.Lock()
 
     def open(self, ref: RunRef, spec: StateSpec) -> Run:
         """The run, mapped: reading it costs what is touched.
@@ -35,12 +39,14 @@ class RunFiles:
         Raises `ForeignState` for the file of another state or format, `BlobMissing` when it is gone, and
         `BlobDamaged` when its end is damaged; damage elsewhere is found by `Run.check`.
         """
-        run = self._open.pop(ref.name, None)
+        with self._lock:
+            run = self._open.pop(ref.name, None)
         if run is None:
             run = read_run(self._map(ref), ref.name, spec)
-            while len(self._open) >= _OPEN_RUNS:
+        with self._lock:
+            self._open[ref.name] = run  # the least recently used comes first
+            if len(self._open) > _OPEN_RUNS:
                 del self._open[next(iter(self._open))]
-        self._open[ref.name] = run  # the least recently used comes first
         return run
 
     def spec(self, ref: RunRef) -> StateSpec:
@@ -55,8 +61,9 @@ class RunFiles:
 
     def forget(self, names: Iterable[str]) -> None:
         """Let go of runs that nobody will ask for again, so that their deleted files free their space."""
-        for name in names:
-            self._open.pop(name, None)
+        with self._lock:
+            for name in names:
+                self._open.pop(name, None)
 
     def write(self, name: str, pieces: Iterable[Piece], spec: StateSpec, lane: int | None) -> RunRef | None:
         """Write ascending pieces as one run, held one piece at a time; None if there are no rows.
@@ -78,8 +85,8 @@ class RunFiles:
     def _map(self, ref: RunRef) -> Mapped:
         return (self._cache or self.blobs).map(ref.blob)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"blobs": self.blobs, "_cache": self._cache, "_open": {}}
+    def __reduce__(self) -> tuple[type, tuple[Blobs, BlobCache | None]]:
+        return RunFiles, (self.blobs, self._cache)
 
 
 @dataclass(frozen=True, slots=True)

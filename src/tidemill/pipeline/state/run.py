@@ -1,4 +1,6 @@
-"""A run: pieces in ascending key hash, none sharing a hash with another; in memory or as a file.
+"""A run: pieces in ascending key hash, in memory or as a file.
+
+The rows of one hash lie in one piece unless they are too many; then they go on in the next.
 
 The file is an Arrow IPC file, a record batch for each piece:
 

@@ -25,9 +25,11 @@ INTS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 SPEC = StateSpec("s", INTS, (0,))
 
 
-def numbers(count: int, modulo: int, seed: int = 0) -> ZSet:
+def numbers(count: int, modulo: int, seed: int = 0, shift: int = 0) -> ZSet:
+    """Rows with random keys and ascending values, which start at `seed * shift`."""
     keys = np.random.default_rng(seed).integers(0, modulo, count)
-    return ZSet.of(pa.RecordBatch.from_arrays([pa.array(keys), pa.array(np.arange(count))], schema=INTS))
+    values = np.arange(count) + seed * shift
+    return ZSet.of(pa.RecordBatch.from_arrays([pa.array(keys), pa.array(values)], schema=INTS))
 
 
 def written(writer: RunWriter, z: ZSet, spec: StateSpec = SPEC) -> RunRef:
@@ -224,8 +226,13 @@ def test_a_full_disk_is_named_and_leaves_nothing(writer: RunWriter, blobs: Blobs
     assert seal(spine, writer).added[0].rows == 50_000
 
 
-def test_a_merge_larger_than_its_memory_streams(writer: RunWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = [writer.files.open(written(writer, numbers(200_000, 1 << 40, seed)), SPEC) for seed in range(4)]
+@pytest.mark.parametrize("keys", [1 << 40, 1], ids=["many keys", "one key"])
+def test_a_merge_larger_than_its_memory_streams(
+    writer: RunWriter, monkeypatch: pytest.MonkeyPatch, keys: int
+) -> None:
+    runs = [
+        writer.files.open(written(writer, numbers(200_000, keys, seed, 200_000)), SPEC) for seed in range(4)
+    ]
     monkeypatch.setattr("tidemill.pipeline.state.stream.PIECE_ROWS", 10_000)
     monkeypatch.setattr(run_module, "PIECE_ROWS", 10_000)
     size = sum(run.bytes for run in runs)

@@ -87,6 +87,9 @@ def test_a_spine_is_the_sum_of_its_changes(
     spec, model, settled, refs = SPECS[kind], Counter[Row](), Counter[Row](), list[RunRef]()
     with monkeypatch.context() as patch:
         collide(patch, bits)
+        piece_rows = data.draw(st.sampled_from([1, 3, 100]))
+        for module in ("run", "stream"):
+            patch.setattr(f"tidemill.pipeline.state.{module}.PIECE_ROWS", piece_rows)
         spine, writer = Spine(spec, Part(), files), RunWriter(files, "p", 1, 1)
         for change, then in data.draw(rounds(kind)):
             asked = [row for row, _ in change]
