@@ -76,9 +76,7 @@ def _does(node: AnyNode, inputs: Sequence[AnyNode]) -> str:
             return _select(node, columns, None if where is None else text(where, names))
         case nodes.SparkSelect():
             shown = _select(node, node.columns, node.where)
-            return (
-                f"in Spark, for a function that is not proved here, over c0… = ({', '.join(names)}): {shown}"
-            )
+            return f"in Spark, over c0… = ({', '.join(names)}): {shown}"
         case nodes.Exchange(key=key):
             return f"to the owners of ({_columns(_carried(inputs[0]), key)})"
         case nodes.Arrange(key=key):

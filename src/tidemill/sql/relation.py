@@ -25,6 +25,11 @@ class Scalar:
     def sql(self) -> str:
         return f"c{self.tree.index}" if isinstance(self.tree, Column) else self.text()
 
+    @property
+    def reasoned_sql(self) -> str:
+        """The text, with what keeps us from computing it as a comment."""
+        return f"{self.sql} /* not proved: {self.unproved.split('(')[0]} */" if self.unproved else self.sql
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:

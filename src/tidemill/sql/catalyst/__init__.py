@@ -7,7 +7,8 @@ Words: a *frame* is a table or view of the pipeline as a Spark frame without row
 position an expression finds an attribute; a *fragment* is an expression that Spark itself computes in a step,
 as SQL over columns c0, c1, …
 
-Read `session`, `read`, `expression`, `literal`, `fragment`; `changing` and `settings` guard the answers.
+Read `session`, `read`, `expression`, `literal`, `fragment`, `spelling`; `changing` and `settings` guard the
+answers, `table` reads CREATE TABLE.
 """
 
 from pyspark.sql import DataFrame as Frame
@@ -24,7 +25,8 @@ from tidemill.sql.relation import AnyRelation
 def read(frames: Frames, frame: Frame) -> AnyRelation:
     """The query that a frame stands for. Raises `Refused` for what cannot be kept or is not known."""
     refuse_changing(frame)
-    return Reader(frames, Fragments(frames.spark)).read(frames.optimized(frame))
+    fragments = Fragments(frames, frame._jdf.queryExecution().analyzed())
+    return Reader(frames, fragments).read(frames.optimized(frame))
 
 
 __all__ = ["Frame", "Frames", "read", "table_schema", "settings"]

@@ -12,7 +12,7 @@ from py4j.java_gateway import JavaObject
 
 from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan.expression import Call, Column, Tree
-from tidemill.sql.catalyst import literal
+from tidemill.sql.catalyst import decimals, literal
 
 EXPRESSION = "org.apache.spark.sql.catalyst.expressions.Expression"
 TRANSPARENT = {
@@ -31,6 +31,8 @@ SUBQUERIES = {
     "ListQuery": "IN (SELECT …) in this place",
     "LateralSubquery": "a LATERAL subquery in this place",
 }
+OPTIONS = {"timeZoneId": "zone", "escapeChar": "escape"}
+"""Our names of Catalyst's fields, where they differ; those that say how to fail are the option `mode`."""
 CHANGING = {
     "Rand": "rand()",
     "Randn": "randn()",
@@ -100,6 +102,10 @@ def read(node: JavaObject, scope: Scope) -> Tree:
     arguments = tuple(read(child, scope) for child in items(node.children()))
     if kind == "InSet":
         return Call(spark_type, "In", (*arguments, *_members(node)))
+    if kind == "UnscaledValue":
+        return decimals.unscaled(arguments[0])
+    if kind == "MakeDecimal":
+        return decimals.scaled(arguments[0], spark_type)
     return Call(spark_type, kind, arguments, options(node))
 
 
@@ -136,7 +142,7 @@ def _option(name: str, value: Any) -> tuple[str, str]:
     text = value.toString() if isinstance(value, JavaObject) else str(value)
     if name in {"evalMode", "evalContext"}:
         return "mode", re.sub(r"NumericEvalContext\((\w+),.*", r"\1", text)
-    return "zone" if name == "timeZoneId" else name, text
+    return OPTIONS.get(name, name), text
 
 
 def _is_expression(node: JavaObject, value: Any) -> bool:

@@ -6,19 +6,27 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from tidemill.pipeline.errors import Refused
 from tidemill.sql.catalyst.expression import TRANSPARENT, Scope, items, kind_of, place_of
-from tidemill.sql.catalyst.session import jvm
+from tidemill.sql.catalyst.session import Frames, jvm, unlogged
+from tidemill.sql.catalyst.spelling import Spelling
+
+LONGEST = 100
+"""So much of an expression is shown in a message."""
 
 
 class Fragments:
-    """Writes expressions as SQL over columns c0, c1, … and proves each text by parsing it again."""
+    """Writes expressions of one query as SQL over columns c0, c1, … and proves each text by parsing it again.
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    `analyzed` is the query before it was optimized, which still has the names of functions.
+    """
+
+    def __init__(self, frames: Frames, analyzed: JavaObject) -> None:
+        self._spark = frames.spark
+        self._spelling = Spelling(frames.spark, analyzed)
         self._frames: dict[str, DataFrame] = {}
 
     def text(self, node: JavaObject, scope: Scope, schema: Any) -> str:
@@ -27,26 +35,31 @@ class Fragments:
         Raises `Refused` if Spark would not read it back as the same expression.
         """
         frame = self._frame(schema)
-        columns = items(frame._jdf.queryExecution().analyzed().output())
-        wanted = self._renamed(node, scope, columns)
-        text = str(wanted.sql())
-        if not self._reads_back(text, wanted, frame):
-            raise Refused(
-                f"{place_of(node)}{node.sql()} is not supported yet in a view: "
-                "compute it before the rows are inserted"
-            )
-        return text
+        wanted = self._renamed(node, scope, items(frame._jdf.queryExecution().analyzed().output()))
+        with unlogged():
+            for text in self._spelling.spell(wanted):
+                if _reads_back(text, wanted, frame):
+                    return text
+        shown = str(wanted.sql()) if len(str(node.sql())) > LONGEST else str(node.sql())
+        raise Refused(
+            f"{place_of(node)}{shown[:LONGEST]} is not supported yet in a view: {self._instead(wanted)}"
+        )
+
+    def _instead(self, node: JavaObject) -> str:
+        if kind_of(node) == "PythonUDF":
+            return "register the function under a name of its own, with spark.udf.register"
+        return "compute it before the rows are inserted"
 
     def _frame(self, schema: Any) -> DataFrame:
         key = json.dumps(schema)
         if key not in self._frames:
             fields = [{**field, "name": f"c{index}"} for index, field in enumerate(schema["fields"])]
             struct = StructType.fromJson({"type": "struct", "fields": fields})
-            empty = self._spark.sparkContext.emptyRDD()
-            self._frames[key] = self._spark.createDataFrame(empty, struct)
+            self._frames[key] = self._spark.createDataFrame(self._spark.sparkContext.emptyRDD(), struct)
         return self._frames[key]
 
     def _renamed(self, node: JavaObject, scope: Scope, columns: list[JavaObject]) -> JavaObject:
+        """The expression with the columns in place of its attributes."""
         kind = kind_of(node)
         if kind in TRANSPARENT:
             return self._renamed(node.child(), scope, columns)
@@ -57,19 +70,17 @@ class Fragments:
         if not children:
             return node
         renamed = [self._renamed(child, scope, columns) for child in children]
-        return node.withNewChildren(self._sequence(renamed))
+        return node.withNewChildren(jvm(self._spark).org.apache.spark.api.python.PythonUtils.toSeq(renamed))
 
-    def _sequence(self, nodes: list[JavaObject]) -> JavaObject:
-        return jvm(self._spark).org.apache.spark.api.python.PythonUtils.toSeq(nodes)
 
-    def _reads_back(self, text: str, wanted: JavaObject, frame: DataFrame) -> bool:
-        try:
-            read = frame.selectExpr(f"{text} AS c")
-            plan = read._jdf.queryExecution().optimizedPlan()
-        except (PySparkException, Py4JJavaError):
-            return False
-        return any(
-            found.child().semanticEquals(wanted)
-            for found in items(plan.expressions())
-            if kind_of(found) == "Alias"
-        )
+def _reads_back(text: str, wanted: JavaObject, frame: DataFrame) -> bool:
+    """Whether Spark makes the same of the text as it made of the query."""
+    try:
+        plan = frame.selectExpr(f"{text} AS c")._jdf.queryExecution().optimizedPlan()
+    except (PySparkException, Py4JJavaError):
+        return False
+    if kind_of(plan) == "Project" and kind_of(wanted) == "PythonUDF":
+        plan = plan.child()
+        return kind_of(plan).endswith("EvalPython") and bool(plan.udfs().head().semanticEquals(wanted))
+    found = items(plan.expressions())
+    return any(kind_of(one) == "Alias" and one.child().semanticEquals(wanted) for one in found)

@@ -7,18 +7,19 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 
-from tidemill.pipeline import expressions
+from tidemill.pipeline import expressions, types
 from tidemill.pipeline.errors import Refused, UnsupportedType
-from tidemill.pipeline.plan.expression import Call, Tree, columns_of
+from tidemill.pipeline.plan.expression import Call, Literal, Tree, columns_of
 from tidemill.sql import relation
-from tidemill.sql.catalyst import expression
+from tidemill.sql.catalyst import expression, literal
 from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
 from tidemill.sql.catalyst.fragment import Fragments
-from tidemill.sql.catalyst.session import Frames
+from tidemill.sql.catalyst.session import Frames, jvm
 from tidemill.sql.relation import AnyRelation, Scalar
 
 QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=\w)")
 """The name of a relation before that of a column."""
+FIELD = "GetStructField"
 SAME_ROWS = {"Repartition", "RepartitionByExpression", "RebalancePartitions", "ReturnAnswer", "ResolvedHint"}
 """They say how rows are spread, which a pipeline decides by itself."""
 FOREIGN = {"LogicalRelation", "HiveTableRelation", "DataSourceV2ScanRelation", "DataSourceV2Relation"}
@@ -66,6 +67,8 @@ class Reader:
                 return self._join(plan)
             case "Aggregate":
                 return self._aggregate(plan)
+            case "BatchEvalPython" | "ArrowEvalPython":
+                return self._python(plan)
             case "Union":
                 children = tuple(self.read(child) for child in items(plan.children()))
                 return relation.Union(schema_of(plan), place_of(plan), children)
@@ -95,6 +98,13 @@ class Reader:
         columns = tuple(self._scalar(column, scope, schema_of(child)) for column in items(plan.projectList()))
         return relation.Project(schema_of(plan), place_of(plan), self.read(child), columns)
 
+    def _python(self, plan: JavaObject) -> relation.Project:
+        """The child's columns and those that Python functions compute."""
+        child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
+        nodes = [*items(child.output()), *items(plan.udfs())]
+        columns = tuple(self._scalar(node, scope, schema) for node in nodes)
+        return relation.Project(schema_of(plan), place_of(plan), self.read(child), columns)
+
     def _filter(self, plan: JavaObject) -> relation.Filter:
         child = plan.child()
         condition = self._scalar(plan.condition(), attributes(child), schema_of(child))
@@ -107,13 +117,19 @@ class Reader:
         keys: list[tuple[Scalar, Scalar]] = []
         rest: list[Scalar] = []
         for node in conjuncts(plan.condition()):
-            pair = self._key(node, scope, width) if kind_of(node) == "EqualTo" else None
+            kind = kind_of(node)
+            pair = self._key(node, scope, width) if kind in {"EqualTo", "EqualNullSafe"} else None
             if pair is None:
                 rest.append(self._scalar(node, scope, schema))
-            else:
-                sides = zip(pair, (left, right), strict=True)
-                one, other = (self._scalar(key, attributes(side), schema_of(side)) for key, side in sides)
+                continue
+            sides = zip(pair, (left, right), strict=True)
+            one, other = (self._scalar(key, attributes(side), schema_of(side)) for key, side in sides)
+            one, other = plain(one), plain(other)
+            if kind == "EqualTo":
                 keys.append((one, other))
+            else:
+                default = self._default(pair[0])
+                keys += zip(null_safe(one, default), null_safe(other, default), strict=True)
         kind = kind_of(plan.joinType())
         return relation.Join(
             schema_of(plan),
@@ -135,6 +151,14 @@ class Reader:
         if reads_left == {False} and others_left == {True}:
             return other, one
         return None
+
+    def _default(self, node: JavaObject) -> Literal:
+        """Some value of the expression's type."""
+        literals = jvm(self._frames.spark).org.apache.spark.sql.catalyst.expressions.Literal
+        found = literal.read(literals.default(node.dataType()))
+        if not isinstance(found, Literal):
+            raise Refused(f"{place_of(node)}<=> of {node.sql()} is not supported yet in a join")
+        return found
 
     def _aggregate(self, plan: JavaObject) -> relation.Aggregate:
         child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
@@ -248,6 +272,43 @@ def both_true(scalars: list[Scalar]) -> Scalar | None:
         tree = Call("boolean", "And", (tree, scalar.tree))
     why = next((scalar.unproved for scalar in scalars if scalar.unproved), None)
     return Scalar(tree, why, lambda: " AND ".join(f"({scalar.text()})" for scalar in scalars))
+
+
+def plain(key: Scalar) -> Scalar:
+    """The join key without Catalyst's normalisation of the floats within it: ours compare by value."""
+    tree = denormalised(key.tree)
+    return Scalar(tree, unproved(tree), key.text)
+
+
+def denormalised(tree: Tree) -> Tree:
+    """The struct or array itself, where Catalyst takes it apart to rebuild it with normalised floats."""
+    match tree:
+        case Call(
+            function="If", arguments=(Call(function="IsNull", arguments=(inner,)), Literal(), Call() as built)
+        ):
+            return inner if denormalised(built) == inner else tree
+        case Call(function="CreateNamedStruct", arguments=arguments):
+            fields = [denormalised(value) for value in arguments[1::2]]
+            taken = [
+                field.arguments[0] for field in fields if isinstance(field, Call) and field.function == FIELD
+            ]
+            whole = len(taken) == len(fields) and all(one == taken[0] for one in taken)
+            return taken[0] if whole and _same_type(taken[0], tree) else tree
+    return tree
+
+
+def _same_type(one: Tree, other: Tree) -> bool:
+    return types.sql_name(one.type) == types.sql_name(other.type)
+
+
+def null_safe(key: Scalar, default: Literal) -> tuple[Scalar, Scalar]:
+    """Two keys, never NULL, that are equal when `<=>` says so: the value or a default, and which of both."""
+    value = Call(key.tree.spark_type, "Coalesce", (key.tree, default))
+    missing = Call("boolean", "IsNull", (key.tree,))
+    return (
+        Scalar(value, key.unproved or unproved(value), lambda: f"coalesce({key.sql}, {default})"),
+        Scalar(missing, key.unproved, lambda: f"({key.sql}) IS NULL"),
+    )
 
 
 def aggregate_calls(node: JavaObject) -> Iterator[JavaObject]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -68,8 +69,9 @@ class Frames:
         # Spark counts lines and columns from the start of what it is given.
         padded = "\n" * (line - 1) + " " * (column - 1) + text
         try:
-            plan = session.sessionState().sqlParser().parseQuery(padded)
-            return DataFrame(self._rows(session, plan), self.spark)
+            with unlogged():
+                plan = session.sessionState().sqlParser().parseQuery(padded)
+                return DataFrame(self._rows(session, plan), self.spark)
         except (AnalysisException, ParseException) as error:
             raise Refused(_first_line(error)) from error
 
@@ -107,6 +109,17 @@ class Frames:
 def jvm(spark: SparkSession) -> Any:
     """The classes of the session's Java machine."""
     return spark._jvm
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Within it pyspark does not log what Spark says about a text that it cannot read: we tell it."""
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _number(frame: DataFrame) -> int:

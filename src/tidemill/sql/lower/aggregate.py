@@ -10,7 +10,7 @@ from tidemill.pipeline.plan import expression, node
 from tidemill.pipeline.plan.expression import Call, Column, Literal, Tree
 from tidemill.pipeline.plan.node import AggregateCall
 from tidemill.sql.lower.builder import Builder, Rows
-from tidemill.sql.lower.select import in_spark
+from tidemill.sql.lower.select import computed
 from tidemill.sql.relation import Aggregate, AnyRelation, Function, Scalar
 
 FUNCTIONS = {"Count": "count", "Sum": "sum", "Average": "avg", "Min": "min", "Max": "max"}
@@ -22,7 +22,7 @@ def lower_distinct(relation: AnyRelation, build: Builder) -> Rows | None:
         return None
     rows = build.lower(relation.child)
     keys = [_normalised(build, rows, key) for key in relation.keys]
-    rows = _computed(build, rows, keys)
+    rows = _arguments(build, rows, keys)
     order = _order(build, rows, len(keys))
     columns = tuple(Column(rows.columns[index].spark_type, index) for index in order)
     position = build.put(build.select(rows, None, columns, _pick(rows.schema, order)))
@@ -38,7 +38,7 @@ def lower_aggregate(relation: AnyRelation, build: Builder) -> Rows | None:
         return None
     arguments = Arguments(relation.keys)
     functions = tuple(arguments.call(function, relation.place) for function in relation.functions)
-    rows = _computed(build, build.lower(relation.child), arguments.scalars)
+    rows = _arguments(build, build.lower(relation.child), arguments.scalars)
     order = _order(build, rows, len(relation.keys))
     position = build.put(rows)
     schema = build.nodes[position].spark_schema
@@ -131,13 +131,11 @@ def _normalised(build: Builder, rows: Rows, key: Scalar) -> Scalar:
     return Scalar(Call(key.tree.spark_type, "NormalizeNaNAndZero", (key.tree,)), None, key.text)
 
 
-def _computed(build: Builder, rows: Rows, scalars: Sequence[Scalar]) -> Rows:
+def _arguments(build: Builder, rows: Rows, scalars: Sequence[Scalar]) -> Rows:
     """The rows with just these columns."""
     fields = [_field(rows, scalar.tree, index) for index, scalar in enumerate(scalars)]
     schema = {"type": "struct", "fields": fields}
-    if any(scalar.unproved for scalar in scalars):
-        return in_spark(build, rows, None, tuple(scalars), schema)
-    return build.select(rows, None, tuple(scalar.tree for scalar in scalars), schema)
+    return computed(build, rows, tuple(scalars), schema)
 
 
 def _field(rows: Rows, tree: Tree, index: int) -> dict[str, Any]:
@@ -162,6 +160,4 @@ def _results(build: Builder, position: int, order: tuple[int, ...], relation: Ag
     held = build.all_of(position)
     columns = tuple(held.columns[order.index(index)] for index in range(len(order)))
     groups = Rows(position, None, columns, relation.group_schema)
-    if any(result.unproved for result in relation.results):
-        return in_spark(build, groups, None, relation.results, relation.schema)
-    return build.select(groups, None, tuple(result.tree for result in relation.results), relation.schema)
+    return computed(build, groups, relation.results, relation.schema)

@@ -7,11 +7,10 @@ from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan import node
 from tidemill.pipeline.plan.expression import Call, Column, Tree, shift
 from tidemill.sql.lower.builder import Builder, Rows, conjunction, conjuncts
-from tidemill.sql.lower.select import in_spark
+from tidemill.sql.lower.select import computed, in_spark, same
 from tidemill.sql.relation import AnyRelation, Join, Scalar
 
 REFUSED = {
-    "Cross": "a join without an equality of both sides",
     "LeftOuter": "LEFT OUTER JOIN",
     "RightOuter": "RIGHT OUTER JOIN",
     "FullOuter": "FULL OUTER JOIN",
@@ -29,10 +28,10 @@ def lower_join(relation: AnyRelation, build: Builder) -> Rows | None:
     """
     if not isinstance(relation, Join):
         return None
-    kind = relation.kind if relation.keys else "Cross"
-    if kind != "Inner":
+    if relation.kind not in {"Inner", "Cross"} or not relation.keys:
+        construct = REFUSED.get(relation.kind, "a join without an equality between both sides")
         raise Refused(
-            f"{relation.place}{REFUSED.get(kind, kind)} is not supported yet in a view: "
+            f"{relation.place}{construct} is not supported yet in a view: "
             "write an inner join on equal columns"
         )
     left = _side(build, relation.left, [pair[0] for pair in relation.keys])
@@ -51,7 +50,7 @@ def lower_join(relation: AnyRelation, build: Builder) -> Rows | None:
     position = build.add(node.Join((left.rows.base, right.rows.base), schema, condition), spread)
     rows = Rows(position, None, columns, relation.schema)
     if relation.condition and not proved:
-        return in_spark(build, rows, relation.condition, None, relation.schema)
+        return in_spark(build, rows, relation.condition, same(rows), relation.schema)
     return rows
 
 
@@ -84,21 +83,16 @@ def _side(build: Builder, relation: AnyRelation, keys: list[Scalar]) -> Side:
     """The side with a column for each part of the key."""
     rows = build.lower(relation)
     width = len(rows.columns)
-    columns = [Column(tree.spark_type, index) for index, tree in enumerate(rows.columns)]
-    trees: list[Tree] = [*columns, *(key.tree for key in keys if not isinstance(key.tree, Column))]
+    columns = [*same(rows)]
+    columns += [key for key in keys if key not in columns]
     fields = [
-        {"name": f"key{index}", "type": tree.spark_type, "nullable": True, "metadata": {}}
-        for index, tree in enumerate(trees[width:])
+        {"name": f"key{index}", "type": column.tree.spark_type, "nullable": True, "metadata": {}}
+        for index, column in enumerate(columns[width:])
     ]
     schema = {"type": "struct", "fields": [*rows.schema["fields"], *fields]}
-    key = tuple(trees.index(key.tree) for key in keys)
-    if any(key.unproved for key in keys):
-        scalars = [Scalar(tree, None, lambda: "") for tree in columns]
-        computed = [key for key in keys if not isinstance(key.tree, Column)]
-        rows = in_spark(build, rows, None, (*scalars, *computed), schema)
-    elif len(trees) > width:
-        rows = build.select(rows, None, tuple(trees), schema)
-    return Side(rows, key, width)
+    if fields:
+        rows = computed(build, rows, tuple(columns), schema)
+    return Side(rows, tuple(columns.index(key) for key in keys), width)
 
 
 def _order(build: Builder, left: Side, right: Side) -> tuple[int, ...]:

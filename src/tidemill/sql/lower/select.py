@@ -2,27 +2,23 @@
 
 from typing import Any
 
-from tidemill.pipeline.plan.expression import Column
+from tidemill.pipeline.plan.expression import Column, columns_of, shift
 from tidemill.pipeline.plan.node import SparkSelect
 from tidemill.sql.lower.builder import Builder, Rows
 from tidemill.sql.relation import AnyRelation, Filter, Project, Scalar
 
 
 def lower_project(relation: AnyRelation, build: Builder) -> Rows | None:
-    """Waits to be fused with what comes next; with a function that is not proved, it runs in Spark.
+    """Waits to be fused with what comes next; where a function is not proved, Spark computes the column.
 
-    There a filter below goes along, since leaving for Spark is what costs.
+    A filter below that Spark must compute goes along, since leaving for Spark is what costs.
     """
     if not isinstance(relation, Project):
         return None
     child, columns = relation.child, relation.columns
-    leaves = any(column.unproved for column in columns)
-    if isinstance(child, Filter) and (leaves or child.condition.unproved):
+    if isinstance(child, Filter) and child.condition.unproved:
         return in_spark(build, build.lower(child.child), child.condition, columns, relation.schema)
-    rows = build.lower(child)
-    if leaves:
-        return in_spark(build, rows, None, columns, relation.schema)
-    return build.select(rows, None, tuple(column.tree for column in columns), relation.schema)
+    return computed(build, build.lower(child), columns, relation.schema)
 
 
 def lower_filter(relation: AnyRelation, build: Builder) -> Rows | None:
@@ -31,20 +27,39 @@ def lower_filter(relation: AnyRelation, build: Builder) -> Rows | None:
         return None
     rows = build.lower(relation.child)
     if relation.condition.unproved:
-        return in_spark(build, rows, relation.condition, None, relation.schema)
-    columns = tuple(Column(tree.spark_type, index) for index, tree in enumerate(rows.columns))
+        return in_spark(build, rows, relation.condition, same(rows), relation.schema)
+    columns = tuple(scalar.tree for scalar in same(rows))
     return build.select(rows, relation.condition.tree, columns, relation.schema)
 
 
+def computed(build: Builder, rows: Rows, columns: tuple[Scalar, ...], schema: Any) -> Rows:
+    """The rows with these columns: in Spark, if one of them is not proved."""
+    if any(column.unproved for column in columns):
+        return in_spark(build, rows, None, columns, schema)
+    return build.select(rows, None, tuple(column.tree for column in columns), schema)
+
+
 def in_spark(
-    build: Builder, rows: Rows, where: Scalar | None, columns: tuple[Scalar, ...] | None, schema: Any
+    build: Builder, rows: Rows, where: Scalar | None, columns: tuple[Scalar, ...], schema: Any
 ) -> Rows:
-    """A select that Spark computes; without `columns`, of all columns of the rows."""
-    position = build.put(rows)
-    texts = (
-        [f"c{index}" for index in range(len(rows.columns))]
-        if columns is None
-        else [one.sql for one in columns]
-    )
-    node = SparkSelect((position,), schema, where.sql if where else None, tuple(texts))
+    """A select of which Spark computes what is not proved; the rest is computed from what it hands back."""
+    ours = [column.tree for column in columns if not column.unproved]
+    if not all(isinstance(tree, Column) for tree in ours):
+        needed = sorted(set[int]().union(*map(columns_of, ours)))
+        handed = tuple(same(rows)[index] for index in needed) + tuple(one for one in columns if one.unproved)
+        names = [rows.schema["fields"][index] for index in needed]
+        names += [field for field, one in zip(schema["fields"], columns, strict=True) if one.unproved]
+        back = in_spark(build, rows, where, handed, {"type": "struct", "fields": names})
+        places = {index: place for place, index in enumerate(needed)}
+        theirs = iter(back.columns[len(needed) :])
+        trees = (next(theirs) if one.unproved else shift(one.tree, places) for one in columns)
+        return build.select(back, None, tuple(trees), schema)
+    texts = tuple(column.reasoned_sql for column in columns)
+    node = SparkSelect((build.put(rows),), schema, where.reasoned_sql if where else None, texts)
     return build.all_of(build.add(node))
+
+
+def same(rows: Rows) -> tuple[Scalar, ...]:
+    """The columns of the rows as they are."""
+    columns = (Column(tree.spark_type, index) for index, tree in enumerate(rows.columns))
+    return tuple(Scalar(column, None, lambda: "") for column in columns)

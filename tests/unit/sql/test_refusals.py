@@ -1,0 +1,112 @@
+"""What cannot be kept incrementally is refused by name, with its place and what to write instead."""
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from tidemill.pipeline.errors import Refused, UnsupportedType
+from unit.sql.scripts import Script
+
+TABLES = """
+CREATE TABLE bids (auction BIGINT, price BIGINT, bidder STRING, at TIMESTAMP, score DOUBLE);
+CREATE TABLE auctions (id BIGINT PRIMARY KEY, category STRING NOT NULL);
+"""
+REFUSED = {
+    "SELECT * FROM bids ORDER BY price": "ORDER BY is not supported yet in a view: a view has no order",
+    "SELECT * FROM bids LIMIT 3": "LIMIT",
+    "SELECT id FROM auctions LEFT JOIN bids ON id = auction": "LEFT OUTER JOIN",
+    "SELECT id FROM auctions FULL JOIN bids ON id = auction": "FULL OUTER JOIN",
+    "SELECT id FROM auctions WHERE id IN (SELECT auction FROM bids)": "LEFT SEMI JOIN, IN (SELECT …)",
+    "SELECT id FROM auctions WHERE id NOT IN (SELECT auction FROM bids)": "NOT IN (SELECT …)",
+    "SELECT id FROM auctions WHERE id = 3 OR EXISTS (SELECT 1 FROM bids WHERE auction = id)": "beside",
+    "SELECT id FROM auctions WHERE id > (SELECT avg(id) FROM auctions)": "a subquery that gives one value",
+    "SELECT id FROM auctions CROSS JOIN bids": "a join without an equality",
+    "SELECT id FROM auctions JOIN bids ON id < auction": "a join without an equality",
+    "SELECT row_number() OVER (ORDER BY at) AS r FROM bids": "a window function (OVER)",
+    "SELECT bidder, auction, sum(price) FROM bids GROUP BY ROLLUP (bidder, auction)": "ROLLUP",
+    "SELECT explode(split(bidder, ',')) AS x FROM bids": "explode",
+    "SELECT count(DISTINCT bidder) AS n FROM bids": "count(DISTINCT bidder)",
+    "SELECT stddev(score) AS n FROM bids": "stddev(score)",
+    "SELECT collect_list(bidder) AS n FROM bids": "collect_list(bidder)",
+    "SELECT now() AS n FROM bids": "now() gives another value each time",
+    "SELECT * FROM bids WHERE at > current_timestamp()": "current_timestamp() gives another value",
+    "SELECT current_date() AS n FROM bids": "current_date() gives another value",
+    "SELECT unix_timestamp() AS n FROM bids": "current_timestamp() gives another value",
+    "SELECT rand() AS n FROM bids": "rand() gives another value",
+    "SELECT uuid() AS n FROM bids": "uuid() gives another value",
+    "SELECT monotonically_increasing_id() AS n FROM bids": "monotonically_increasing_id() gives another",
+    "SELECT input_file_name() AS n FROM bids": "input_file_name() gives another value",
+    "SELECT bidder FROM bids TABLESAMPLE (10 PERCENT)": "TABLESAMPLE",
+    "SELECT 1 AS one": "a SELECT without FROM",
+    "SELECT * FROM VALUES (1), (2) AS t(x)": "a query over constants",
+    "SELECT * FROM range(3)": "range()",
+    "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT n FROM t": "a recur",
+    "SELECT bidder COLLATE UNICODE_CI AS c FROM bids": "collate",
+    "SELECT auction, price AS auction FROM bids": "column auction is there twice",
+    "SELECT nowhere FROM bids": "[UNRESOLVED_COLUMN",
+    "SELECT * FROM nowhere": "[TABLE_OR_VIEW_NOT_FOUND]",
+    "SELEC 1": "[PARSE_SYNTAX_ERROR]",
+    "DROP TABLE bids": "[PARSE_SYNTAX_ERROR]",
+    "INSERT INTO bids SELECT * FROM bids": "[PARSE_SYNTAX_ERROR]",
+}
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_it_is_refused_by_name_with_its_line(script: Script, query: str) -> None:
+    with pytest.raises(Refused) as refused:
+        script.run(f"{TABLES}CREATE VIEW v AS\n  {query}")
+
+    assert REFUSED[query] in str(refused.value)
+    assert str(refused.value).startswith("view v: ")
+    assert "line 4" in str(refused.value) or "line 5" in str(refused.value)
+    assert script.catalog.views == {}
+
+
+def test_the_column_is_that_of_the_script(script: Script) -> None:
+    with pytest.raises(Refused, match=r"line 5, column 13: rand\(\)"):
+        script.run(f"{TABLES}CREATE VIEW v AS\n  SELECT 1, rand() AS r FROM bids")
+    with pytest.raises(Refused, match="line 5 pos 9"):
+        script.run(f"{TABLES}CREATE VIEW v AS\n  SELECT nowhere FROM bids")
+
+
+def test_a_type_that_cannot_be_kept_is_refused(script: Script) -> None:
+    with pytest.raises(UnsupportedType, match="interval day"):
+        script.run(f"{TABLES}CREATE VIEW v AS SELECT INTERVAL 1 DAY AS i FROM bids")
+
+
+def test_tables_of_the_session_are_not_part_of_the_pipeline(spark: SparkSession, script: Script) -> None:
+    script.run(TABLES)
+    spark.range(3).createOrReplaceTempView("numbers")
+    try:
+        with pytest.raises(Refused, match=r"range\(\) is not supported"):
+            script.run("CREATE VIEW v AS SELECT n.id FROM numbers n JOIN auctions a ON n.id = a.id")
+        other = spark.createDataFrame([(1, "x")], "id BIGINT, name STRING")
+        with pytest.raises(Refused, match="id, name is not a table or view of the pipeline"):
+            script.view("v", script.table("auctions").join(other, "id"))
+    finally:
+        spark.catalog.dropTempView("numbers")
+
+
+def test_a_function_of_python_without_a_name_is_refused(script: Script) -> None:
+    script.run(TABLES)
+    nameless = F.udf(lambda text: text, "string")
+
+    with pytest.raises(Refused, match=r"spark\.udf\.register"):
+        script.view("v", script.table("auctions").select(nameless("category").alias("c")))
+
+
+def test_a_function_of_python_that_is_not_deterministic_is_refused(script: Script) -> None:
+    script.run(TABLES)
+    luck = F.udf(lambda text: text, "string").asNondeterministic()
+
+    with pytest.raises(Refused, match="gives another value each time"):
+        script.view("v", script.table("auctions").select(luck("category").alias("c")))
+
+
+def test_a_frame_over_a_table_that_was_dropped_is_refused(script: Script) -> None:
+    script.run(TABLES)
+    frame = script.table("auctions").select("id")
+    script.frames.forget("auctions")
+
+    with pytest.raises(Refused, match="is not a table or view of the pipeline"):
+        script.view("v", frame)
