@@ -205,12 +205,14 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="bench-engine-", dir=chosen.folder))
     try:
         work = Workload(folder, Sizes.of(chosen.scale))
-        figures = {"scale": chosen.scale, "cores": os.cpu_count()}
+        figures: Figures = {"scale": chosen.scale, "cores": os.cpu_count(), "busy": [os.getloadavg()[1]]}
         if {"load", "steps", "tail"} & set(parts):
             figures |= run_engine(work, parts, chosen.memory)
         else:
             work.load_all()
+        figures["busy"].append(os.getloadavg()[1])
         figures |= run_baselines(work, parts, chosen.memory)
+        figures["busy"].append(os.getloadavg()[1])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if chosen.json is not None:

@@ -76,7 +76,7 @@ BARS = (
 
 def report(figures: Figures) -> str:
     """All that was measured, table by table."""
-    parts = (_bars, _load, _steps, _others)
+    parts = (_bars, _load, _steps, _others, _machine)
     return "\n\n".join(text for part in parts for text in part(figures))
 
 
@@ -149,3 +149,12 @@ def _others(figures: Figures) -> Iterator[str]:
         lines.append(("Spark, bids by key to Parquet", rate, f"{each} s for {found['rows']:,} rows"))
     if lines:
         yield table(("others, best or median", "", "each turn"), lines)
+
+
+def _machine(figures: Figures) -> Iterator[str]:
+    """Others at work on the machine make the figures worthless; alone, the load is about two."""
+    busy = ", ".join(f"{value:.1f}" for value in figures["busy"])
+    yield (
+        f"Scale {figures['scale']:g} on {figures['cores']} cores; load average over five minutes before the "
+        f"run, after the engine and after the others: {busy}."
+    )
