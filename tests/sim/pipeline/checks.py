@@ -1,16 +1,19 @@
 """What must hold for a pipeline at every accepted write, and at the end."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from sim.checks import Breach
 from sim.world import World
+from tidemill.pipeline.log.chain import Chain, Page
 from tidemill.pipeline.log.file import FileRef
 from tidemill.pipeline.log.head import HEADS, Entry, Head
-from tidemill.pipeline.log.root import ROOTS, Root, StepRecord, kept_versions, needed_offset
+from tidemill.pipeline.log.root import ROOTS, Root, StepRecord, Version
 from tidemill.store import Done, Outcome, Write
+
+T = TypeVar("T")
 
 
 class PipelineChecks:
@@ -22,12 +25,12 @@ class PipelineChecks:
         self.root: Root | None = None
         self.entries: dict[int, Entry] = {}
         self.records: dict[int, StepRecord] = {}
-        self.unsure: set[str] = set()
         self.writes = self.runs_seen = 0
         self._taken: dict[int, int] = {}
         self._acknowledged: dict[int, str] = {}
         self._stops: dict[tuple[int, int, int], int] = {}
         self._head = Head()
+        self._pages: dict[str, list[Any]] = {}  # as they were decoded
 
     # Seen by the backend
 
@@ -52,14 +55,24 @@ class PipelineChecks:
         if len(root.versions) > 2:
             raise Breach(f"{len(root.versions)} versions are kept")
         self.root = root
-        for record in root.steps.tail:
+        for record in self._all(root.steps, StepRecord):
             self._see_record(record)
-        for version in kept_versions(root):
-            if version.file is not None:
-                for ref in msgspec.json.decode(self.disk[version.file.name], type=list[FileRef]):
-                    if ref.name not in self.disk:
-                        raise Breach(f"{ref.name} of version {version.number} is gone")
+        self.check_files()
         self._check_trim()
+
+    def check_files(self) -> None:
+        """Whatever the root refers to is there."""
+        if self.root is None:
+            return
+        records = self._all(self.root.steps, StepRecord)
+        needed = [segment.file for record in records for segment in record.output.inline]
+        for manifest in [version.file for version in _kept(self.root) if version.file is not None]:
+            needed.append(manifest)
+            if manifest.name in self.disk:
+                needed += msgspec.json.decode(self.disk[manifest.name], type=list[FileRef])
+        for file in needed:
+            if file.name not in self.disk:
+                raise Breach(f"{file.name} is gone, and the root refers to it")
 
     def _see_record(self, record: StepRecord) -> None:
         before = self.records.get(record.number)
@@ -76,17 +89,35 @@ class PipelineChecks:
                     raise Breach(f"append {offset} is in steps {other} and {record.number}")
 
     def _see_head(self, head: Head) -> None:
-        for entry in head.entries.tail:
+        for entry in self._all(head.entries, Entry):
             if self.entries.setdefault(entry.offset, entry) != entry:
                 raise Breach(f"append {entry.offset} changed")
         self._head = head
         self._check_trim()
 
     def _check_trim(self) -> None:
-        if self.root is not None and self._head.entries.first > needed_offset(self.root):
-            raise Breach(
-                f"the log was trimmed to {self._head.entries.first}, and {needed_offset(self.root)} is needed"
-            )
+        if self.root is None:
+            return
+        needed = min(version.position for version in _kept(self.root))
+        if self._head.entries.first > needed:
+            raise Breach(f"the log was trimmed to {self._head.entries.first}, and {needed} is needed")
+
+    def _all(self, chain: Chain[T], kind: type[T]) -> list[T]:
+        """Every item of a chain, those in pages as well."""
+        items: list[T] = []
+        for page in chain.pages:
+            items += self._in_page(page, kind)
+        return [*items, *chain.tail]
+
+    def _in_page(self, page: Page, kind: type[T]) -> list[T]:
+        if page.file.name not in self.disk:
+            raise Breach(f"{page.file.name} is gone, and a document refers to it")
+        found = self._pages.get(page.file.name)
+        if found is None:
+            raw = msgspec.json.decode(self.disk[page.file.name])["items"]
+            found = msgspec.convert(raw, list[Page if page.level else kind])  # type: ignore[misc]
+            self._pages[page.file.name] = found
+        return [item for below in found for item in self._in_page(below, kind)] if page.level else found
 
     # Told by producers, owners and pipeline workers
 
@@ -170,6 +201,10 @@ class PipelineChecks:
 def assignment(record: StepRecord) -> tuple[Any, ...]:
     """What of a step is fixed before it runs."""
     return record.start, record.stop, record.skipped, record.clock, record.fills
+
+
+def _kept(root: Root) -> tuple[Version, ...]:
+    return (*root.versions, *(pin.version for pin in root.pins))
 
 
 def _names(entry: Entry) -> list[str]:

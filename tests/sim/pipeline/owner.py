@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -28,7 +29,10 @@ from tidemill.pipeline.log.root import (
     StepRecord,
     Version,
     commit_version,
+    kept_versions,
     needed_offset,
+    pin,
+    unpin,
 )
 from tidemill.pipeline.log.segment import SegmentRef
 from tidemill.pipeline.step import Limits, abort, blocked, discard
@@ -92,7 +96,9 @@ class SimOwner:
         self.coordinator = self.coordinator_type(
             handles, self._commit, deadline_s=DEADLINE_S, clock=self.loop.time
         )
-        chores = [self.loop.create_task(chore()) for chore in (self._checkpoints, self._discards)]
+        chores = [
+            self.loop.create_task(chore()) for chore in (self._checkpoints, self._discards, self._sweeps)
+        ]
         try:
             await self.coordinator.run()
         except NotOpen as error:
@@ -191,10 +197,38 @@ class SimOwner:
         await self.head.trim(needed_offset(root))
         return root.version.number
 
+    async def _sweeps(self) -> None:
+        while True:
+            await asyncio.sleep(self.random.uniform(1.0, 4.0))
+            await self._tolerant(self._sweep)
+
+    async def _sweep(self) -> None:
+        """Delete files of earlier owners that nothing refers to."""
+        referred = {name async for name in self.root.names()} | {name async for name in self.head.names()}
+        for version in kept_versions(self.root.root):
+            if version.file is not None:
+                found = msgspec.json.decode(await self.files.read(version.file), type=list[FileRef])
+                referred |= {ref.name for ref in found}
+        self.files.delete(name for name in self.files.names() if name not in referred and self.sweeps(name))
+        self.checks.check_files()
+
+    def sweeps(self, name: str) -> bool:
+        """Whether a file that nothing refers to is an earlier owner's, so that nobody will refer to it."""
+        term = re.search(r"/t(\d+)/", name)
+        return term is not None and int(term[1]) < self.term
+
     async def _checkpoints(self) -> None:
         while True:
             await asyncio.sleep(self.random.uniform(0.5, 5.0))
             self.coordinator.tell(CheckpointDue())
+            if self.random.random() < 0.3:
+                await self._tolerant(lambda: self.root.update(self._repin))
+
+    def _repin(self, root: Root) -> Root:
+        """Take out the pin there is, or pin the oldest version."""
+        if root.pins:
+            return unpin(root, root.pins[0].name)
+        return pin(root, "kept", root.versions[0].number)
 
     async def _discards(self) -> None:
         """Discard what blocks the others, as a person would."""

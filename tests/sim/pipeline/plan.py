@@ -55,7 +55,7 @@ class Plan(Struct, frozen=True):
 
 def draw_plan(seed: int) -> Plan:
     source = random.Random(f"pipeline {seed}")
-    producers = [source.randint(5, 25) for _ in range(source.randint(1, 3))]
+    producers = [source.randint(5, 40) for _ in range(source.randint(1, 3))]
     return Plan(producers, [_draw(source) for _ in range(source.randint(3, 14))])
 
 

@@ -16,7 +16,10 @@ from sim.world import SimLoop
 from tidemill.base.errors import TidemillError
 from tidemill.pipeline.log.head import LogHead
 from tidemill.pipeline.log.segment import SegmentRef
-from tidemill.store import OutcomeUnknown, Store
+from tidemill.store import Store
+
+BLOCK = 8
+"""So many appends may be made at once; every third block of them goes without numbers."""
 
 
 class Diary:
@@ -69,17 +72,33 @@ class SimProducer:
             await asyncio.sleep(self._random.random())
 
     async def _append(self, head: LogHead) -> None:
+        """Append the next rows, some of them at once; those that were acknowledged are done."""
         at = self.diary.done
-        rows = self.diary.rows[at]
-        ref = await self._files.put(f"log/{self.name}/{at}", msgspec.json.encode(rows))
-        segment = SegmentRef("rows", len(rows), ref)
-        if at % 3 == 2:  # without a number: what is not known to have happened is not repeated
-            try:
-                receipt = await head.append([segment])
-                self._checks.acknowledged(receipt.offset, ref.name)
-            except OutcomeUnknown:
-                self._checks.unsure.add(ref.name)
-        else:
-            receipt = await head.append([segment], producer=self.name, sequence=at - at // 3)
-            self._checks.acknowledged(receipt.offset, ref.name)
-        self.diary.done = at + 1
+        block = at - at % BLOCK
+        stop = min(at + self._random.choice([1, 1, BLOCK]), block + BLOCK, len(self.diary.rows))
+        numbered = block // BLOCK % 3 != 2
+        segments = [await self._publish(number) for number in range(at, stop)]
+        if not numbered:  # never tried twice, as nobody could tell
+            self.diary.done = stop
+        outcomes = await asyncio.gather(
+            *(
+                self._append_one(head, segment, number if numbered else None)
+                for number, segment in enumerate(segments, at - at // (3 * BLOCK) * BLOCK)
+            ),
+            return_exceptions=True,
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            if numbered:
+                self.diary.done += 1
+
+    async def _publish(self, number: int) -> SegmentRef:
+        rows = self.diary.rows[number]
+        ref = await self._files.put(f"log/{self.name}/{number}", msgspec.json.encode(rows))
+        return SegmentRef("rows", len(rows), ref)
+
+    async def _append_one(self, head: LogHead, segment: SegmentRef, sequence: int | None) -> None:
+        producer = None if sequence is None else self.name
+        receipt = await head.append([segment], producer=producer, sequence=sequence)
+        self._checks.acknowledged(receipt.offset, segment.file.name)

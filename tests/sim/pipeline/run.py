@@ -1,6 +1,7 @@
 """One seed of a pipeline, from an empty store to a verdict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from sim.checks import Breach
@@ -16,6 +17,7 @@ from sim.world import SimLoop, World
 from tidemill.base.errors import TidemillError
 from tidemill.pipeline.coordinator import NoCommonVersion
 from tidemill.pipeline.lifecycle import IllegalMove
+from tidemill.pipeline.log import chain
 from tidemill.store.backends.memory import MemoryServer
 
 SETTLED_WITHIN_S = 180.0
@@ -49,7 +51,8 @@ class PipelineSimulation:
     def run(self) -> Verdict:
         breach: str | None = None
         try:
-            self._live()
+            with small_pages():
+                self._live()
         except Breach as error:
             breach = str(error)
             self.world.note("BREACH", breach)
@@ -162,6 +165,8 @@ class PipelineSimulation:
 
     def _crash_producer(self, trouble: Trouble) -> None:
         at = int(trouble.which * len(self.producers))
+        if self.producers[at].loop.crashed:
+            return
         self.producers[at].loop.crashed = True
         diary = self.producers[at].diary
 
@@ -187,6 +192,16 @@ class PipelineSimulation:
                 setattr(self.weather, name, getattr(calm, name))
 
         self.world.after(trouble.seconds, clear)
+
+
+@contextmanager
+def small_pages() -> Iterator[None]:
+    """Chains roll after a few items, so that a short run has pages of pages."""
+    before, chain.PAGE = chain.PAGE, 4
+    try:
+        yield
+    finally:
+        chain.PAGE = before
 
 
 def simulate_pipeline(seed: int) -> Verdict:

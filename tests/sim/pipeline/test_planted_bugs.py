@@ -12,6 +12,7 @@ from sim.pipeline.worker import SimWorker
 from sim.run import Verdict, quiet_logs
 from tidemill.pipeline import coordinator, step
 from tidemill.pipeline.log import head, output
+from tidemill.pipeline.log.chain import page_out
 from tidemill.pipeline.log.listing import Listing
 from tidemill.pipeline.log.output import OutputLog, Written
 from tidemill.pipeline.log.root import ROOTS, Failure, Root, RootOwner, _decode
@@ -60,6 +61,13 @@ class TermlessOwner(SimOwner):
     root_type = TermlessRoot
 
 
+class GreedyOwner(SimOwner):
+    """Sweeps what it does not refer to, also of owners that came after it."""
+
+    def sweeps(self, name: str) -> bool:
+        return "/t" in name and f"/t{self.term}/" not in name
+
+
 class ObedientWorker(SimWorker):
     """Requests are obeyed in whatever order they come, and as often."""
 
@@ -78,6 +86,12 @@ def test_a_term_that_is_not_checked_is_found() -> None:
     breach = first_breach(lambda seed: PipelineSimulation(seed, owner_type=TermlessOwner).run())
 
     assert "was accepted after term" in breach
+
+
+def test_a_sweep_of_what_others_may_refer_to_is_found() -> None:
+    breach = first_breach(lambda seed: PipelineSimulation(seed, owner_type=GreedyOwner).run())
+
+    assert "is gone" in breach
 
 
 def test_an_output_that_is_written_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +133,12 @@ def test_a_log_that_is_trimmed_too_far_is_found(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("sim.pipeline.owner.needed_offset", lambda root: root.position)
 
     assert "the log was trimmed" in first_breach()
+
+
+def test_pages_of_two_attempts_under_one_name_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head, "page_out", lambda entries, files, _: page_out(entries, files, "log/pages"))
+
+    assert "was written twice" in first_breach()
 
 
 def test_a_repeat_that_is_appended_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """What machines share: messages that are delayed, lost and repeated, and files that are not."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sim.network import Weather
@@ -21,6 +21,12 @@ class Outdated(TidemillError):
     """The message belongs to an attempt that was given up."""
 
     code = "sim.outdated"
+
+
+class Gone(TidemillError):
+    """The file was swept: only an owner that was replaced may see this."""
+
+    code = "sim.gone"
 
 
 class Wire:
@@ -94,4 +100,13 @@ class SimFiles:
 
     async def read(self, ref: FileRef) -> bytes:
         await asyncio.sleep(self._world.random.random() * 0.01)
+        if ref.name not in self._disk:
+            raise Gone(f"there is no file {ref.name}")
         return self._disk[ref.name]
+
+    def names(self) -> list[str]:
+        return list(self._disk)
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in list(names):
+            del self._disk[name]
