@@ -29,10 +29,10 @@ from tidemill.pipeline.lifecycle import IllegalMove
 log = get_logger("tidemill.pipeline.coordinator")
 
 
-class NoCommonVersion(PipelineError):
+class NoSharedVersion(PipelineError):
     """There is no version that every pipeline worker has. Fatal: state was lost."""
 
-    code = "pipeline.no_common_version"
+    code = "pipeline.no_shared_version"
 
 
 # Phases
@@ -207,7 +207,7 @@ Effect: TypeAlias = Ask | Start | Pause | Stop | Abandon | Commit
 def decide(course: Course, event: Event, now: float) -> tuple[Course, list[Effect]]:
     """The course after an event, and what is to be done.
 
-    Answers of an earlier attempt or phase change nothing. Raises `NoCommonVersion` and `IllegalMove`,
+    Answers of an earlier attempt or phase change nothing. Raises `NoSharedVersion` and `IllegalMove`,
     after which nothing can go on.
     """
     if isinstance(event, Answer | Lost | CommitDone) and event.attempt != course.attempt:
@@ -234,13 +234,13 @@ def decide(course: Course, event: Event, now: float) -> tuple[Course, list[Effec
 
 
 def newest_common(told: Mapping[str, tuple[int, int]]) -> int:
-    """The newest version in all ranges (first, end). Raises `NoCommonVersion`."""
+    """The newest version in all ranges (first, end). Raises `NoSharedVersion`."""
     newest = min(end for _, end in told.values()) - 1
     if newest < max(first for first, _ in told.values()):
         ranges = ", ".join(
             f"{worker} has {first} to {end - 1}" for worker, (first, end) in sorted(told.items())
         )
-        raise NoCommonVersion(f"no version is common to all pipeline workers: {ranges}")
+        raise NoSharedVersion(f"no version is common to all pipeline workers: {ranges}")
     return newest
 
 
@@ -331,7 +331,7 @@ class PipelineCoordinator:
     """Drives pipeline workers from `run` until `halt`.
 
     `commit` makes a version from what all pipeline workers left at a step, and returns its number. An error
-    of it is treated as the loss of a pipeline worker; `NotOpen`, `NoCommonVersion` and `IllegalMove` end
+    of it is treated as the loss of a pipeline worker; `NotOpen`, `NoSharedVersion` and `IllegalMove` end
     `run`. `tick_s` is how often the deadline is looked at.
     """
 
@@ -432,7 +432,7 @@ class PipelineCoordinator:
             self._failed(error, attempt, f"commit: {error}")
 
     def _failed(self, error: Exception, attempt: int, reason: str) -> None:
-        fatal = isinstance(error, NotOpen | NoCommonVersion | IllegalMove)
+        fatal = isinstance(error, NotOpen | NoSharedVersion | IllegalMove)
         self._events.put_nowait(error if fatal else Lost(attempt, reason))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -15,7 +15,7 @@ from sim.pipeline.worker import SimBody, SimWorker, add_up
 from sim.run import EPOCH_MS, Verdict, quiet_logs
 from sim.world import SimLoop, World
 from tidemill.base.errors import TidemillError
-from tidemill.pipeline.coordinator import NoCommonVersion
+from tidemill.pipeline.coordinator import NoSharedVersion
 from tidemill.pipeline.lifecycle import IllegalMove
 from tidemill.pipeline.log import chain
 from tidemill.store.backends.memory import MemoryServer
@@ -92,7 +92,7 @@ class PipelineSimulation:
                 if isinstance(error, Breach):
                     raise error
                 if error is not None and (
-                    not isinstance(error, TidemillError) or isinstance(error, IllegalMove | NoCommonVersion)
+                    not isinstance(error, TidemillError) or isinstance(error, IllegalMove | NoSharedVersion)
                 ):
                     raise Breach(f"{loop.name} failed: {error!r}")
             if loop.failures:

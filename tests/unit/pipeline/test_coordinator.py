@@ -19,7 +19,7 @@ from tidemill.pipeline.coordinator import (
     Event,
     Idle,
     Lost,
-    NoCommonVersion,
+    NoSharedVersion,
     Pause,
     Pausing,
     PipelineCoordinator,
@@ -66,8 +66,8 @@ def test_the_newest_common_version_is_started_on_all() -> None:
     assert after(course, *both(0, Starting))[0].phase == Running(4)
 
 
-def test_no_common_version_is_fatal() -> None:
-    with pytest.raises(NoCommonVersion, match="a has 0 to 1, b has 2 to 3"):
+def test_no_shared_version_is_fatal() -> None:
+    with pytest.raises(NoSharedVersion, match="a has 0 to 1, b has 2 to 3"):
         after(FRESH, Begin(), *both(0, Asking, (0, 2), (2, 4)))
     assert newest_common({"a": (0, 2), "b": (1, 3)}) == 1
 
