@@ -21,8 +21,11 @@ from tidemill.pipeline.expressions import (
     conditionals,
     dates,
     decimals,
+    letters,
+    nested,
     nulls,
     patterns,
+    rounding,
     strings,
 )
 from tidemill.pipeline.expressions.evaluation import Build, Form, always, intolerant, total
@@ -45,6 +48,7 @@ ANY: Kinds = PLAIN | {"array", "struct", "map"}
 
 MODES = ("ANSI", "LEGACY", "TRY")
 STRICT_OR_LAX = ("ANSI", "LEGACY")
+ORDINALS = tuple(map(str, range(1000)))
 UTC = ("UTC", "Etc/UTC", "GMT", "Z")
 
 
@@ -334,6 +338,7 @@ def _strings() -> Iterator[Proved]:
         constants=frozenset({1}),
         when=patterns.is_well_formed,
     )
+    yield Proved("Upper", (TEXT,), intolerant(always(letters.upper)))
     yield Proved("Reverse", (TEXT,), intolerant(always(pc.utf8_reverse)))
 
 
@@ -384,6 +389,43 @@ def _dates() -> Iterator[Proved]:
     yield Proved("AddMonths", (DATE, frozenset({"integer"})), intolerant(dates.add_months))
 
 
+def _nested() -> Iterator[Proved]:
+    struct, collections = frozenset({"struct"}), frozenset({"array", "map"})
+    yield Proved("GetStructField", (struct,), intolerant(nested.get_field), options={"ordinal": ORDINALS})
+    yield Proved("CreateNamedStruct", (TEXT, ANY), total(nested.make_struct), repeats=2, when=_names_fields)
+    yield Proved("CreateArray", (ANY, ANY), total(nested.make_array), same=True, repeats=1, when=_not_empty)
+    yield Proved(
+        "GetArrayItem",
+        (frozenset({"array"}), frozenset({"integer"})),
+        intolerant(nested.get_item),
+        options=_mode(*STRICT_OR_LAX),
+    )
+    yield Proved("Size", (collections,), total(nested.size), options={"legacySizeOfNull": ("true", "false")})
+
+
+def _names_fields(call: Call) -> bool:
+    return _not_empty(call) and all(_known(call, at) for at in range(0, len(call.arguments), 2))
+
+
+def _rounding() -> Iterator[Proved]:
+    double = frozenset({"double"})
+    for function, plain, decimal in (
+        ("Floor", rounding.floor, rounding.floor_decimal),
+        ("Ceil", rounding.ceil, rounding.ceil_decimal),
+    ):
+        yield Proved(function, (double,), intolerant(plain), options=_mode(*STRICT_OR_LAX))
+        yield Proved(function, (DECIMAL,), intolerant(decimal), options=_mode(*STRICT_OR_LAX))
+    yield Proved(
+        "Round",
+        (DECIMAL, frozenset({"integer"})),
+        intolerant(rounding.round_decimal),
+        options=_mode(*STRICT_OR_LAX),
+        constants=frozenset({1}),
+        when=rounding.keeps_digits,
+    )
+    yield Proved("Sqrt", (double,), intolerant(always(pc.sqrt)))
+
+
 TABLE: tuple[Proved, ...] = (
     *_comparisons(),
     *_nulls_and_conditionals(),
@@ -392,6 +434,8 @@ TABLE: tuple[Proved, ...] = (
     *_casts_of_text_and_time(),
     *_strings(),
     *_dates(),
+    *_nested(),
+    *_rounding(),
 )
 BY_FUNCTION: dict[str, tuple[Proved, ...]] = {
     function: tuple(entry for entry in TABLE if entry.function == function)
