@@ -183,10 +183,13 @@ class Engine:
             self._abort(record, error)
             raise
         reach("engine.step.after_run")
+        outputs = [segment for report in reports for segment in report.outputs.values()]
+        self.place.blobs.sync([segment.blob.name or "" for segment in outputs])
+        reach("engine.step.after_sync")
         self._run(
             self._output.write(
                 record.number,
-                _outputs(reports),
+                outputs,
                 seconds=time.perf_counter() - started,
                 runtime=self.runtime.name,
             )
@@ -367,10 +370,6 @@ class Engine:
 
 async def _collect(items: AsyncIterator[T]) -> list[T]:
     return [item async for item in items]
-
-
-def _outputs(reports: Sequence[Report]) -> list[SegmentRef]:
-    return [segment for report in reports for segment in report.outputs.values()]
 
 
 def _plan_name(ref: Any) -> str:

@@ -39,6 +39,7 @@ POINTS = (
     "engine.open.after_take_over",
     "engine.step.after_assign",
     "engine.step.after_run",
+    "engine.step.after_sync",
     "engine.step.after_output",
     "engine.plan.after_blob",
     "engine.plan.after_root",

@@ -307,8 +307,10 @@ class StageRun:
         change = consolidate(concat(parts, parts[0].schema))
         if not len(change):
             return None
-        name = f"{self.task.place}/out-{self.stage}-{self.worker.number}-{new_token()[:13]}"
-        return write_segment(self.files.blobs, name, view, change, None, summed=True)
+        # All in one folder of the term: the driver then makes them durable with few calls.
+        place = f"{self.task.folder}/t{self.task.term}/out"
+        name = f"{place}/s{self.task.step}-{self.stage}-{self.worker.number}-{new_token()[:13]}"
+        return write_segment(self.files.blobs, name, view, change, None, summed=True, durable=False)
 
     def failure(self, error: StepAborted) -> Report:
         return Report(

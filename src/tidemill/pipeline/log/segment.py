@@ -1,8 +1,9 @@
 """Segments: rows of one table or view in one immutable file, so laid out that a reader takes only its shards.
 
-The file is an Arrow IPC stream. Rows are ordered by shard, and within a shard as they came; the last column
-holds their weights. The metadata of its schema says where each shard begins and how long each batch is, so
-that the bytes of some shards are found, mapped and checked without touching the others.
+The file is an Arrow IPC stream. Rows are ordered by the hash of their key, hence by shard, and rows of one
+key as they came; the last column holds their weights. The metadata of its schema says where each shard begins
+and how long each batch is, so that the bytes of some shards are found, mapped and checked without touching
+the others.
 """
 
 from collections.abc import Sequence
@@ -117,9 +118,12 @@ def sum_of(change: ZSet) -> int:
 
 
 def _by_shard(change: ZSet, key: Sequence[int]) -> tuple[ZSet, npt.NDArray[np.int64]]:
-    shards = shard_of(hash_rows(change.rows, key)).astype(np.uint8)
-    starts = np.concatenate(([0], np.cumsum(np.bincount(shards, minlength=SHARDS)))).astype(np.int64)
-    return change.take(np.argsort(shards, kind="stable")), starts
+    hashes = hash_rows(change.rows, key)
+    starts = np.concatenate(([0], np.cumsum(np.bincount(shard_of(hashes), minlength=SHARDS)))).astype(
+        np.int64
+    )
+    # By the whole hash, not the shard alone: whoever sorts the rows again finds them nearly in order.
+    return change.take(np.argsort(hashes, kind="stable")), starts
 
 
 def _all_in_first(rows: int) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ import errno
 import fcntl
 import mmap
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,51 @@ def locked(path: Path, mode: int, flags: int = 0) -> Iterator[None]:
         with os_errors(f"lock {path}"):
             fcntl.flock(fd, mode)
         yield
+    finally:
+        os.close(fd)
+
+
+class KnownFolders:
+    """Folders whose own names this process has made durable, all the way up; the last few of them.
+
+    Each is kept open, so that one which a sweep removed and somebody made anew is told from the old one.
+    """
+
+    def __init__(self, most: int = 64) -> None:
+        self._most = most
+        self._open: dict[Path, int] = {}
+        self._lock = threading.Lock()
+
+    def __contains__(self, folder: Path) -> bool:
+        with self._lock:
+            fd = self._open.get(folder)
+            if fd is None:
+                return False
+            try:
+                return os.path.samestat(os.fstat(fd), folder.stat())
+            except FileNotFoundError:
+                return False
+
+    def add(self, folder: Path) -> None:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with self._lock:
+            gone = [self._open.pop(folder, None)]
+            self._open[folder] = fd
+            while len(self._open) > self._most:
+                gone.append(self._open.pop(next(iter(self._open))))
+        for old in gone:
+            if old is not None:
+                os.close(old)
+
+
+_known = KnownFolders()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make durable what the folder names."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
     finally:
         os.close(fd)
 
@@ -177,14 +223,19 @@ class LocalShelf:
 
     def sync_folders(self, folders: Iterable[Path]) -> None:
         """Make durable what was linked in the folders, and the folders themselves up to the root."""
-        above = {parent for folder in folders for parent in (folder, *folder.parents)}
-        for folder in sorted(above, key=lambda folder: -len(folder.parts)):  # the innermost first
-            if folder.is_relative_to(self.root):
-                fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
+        synced: set[Path] = set()
+        for folder in folders:
+            new: list[Path] = []
+            while folder.is_relative_to(self.root):
+                if folder not in synced:
+                    _sync_folder(folder)
+                    synced.add(folder)
+                if folder in _known:
+                    break  # the folders above name it, and have been synced since
+                new.append(folder)
+                folder = folder.parent
+            for made in new:
+                _known.add(made)
 
     def _own(self, folder: Path) -> Path:
         if os.path.realpath(folder) != str(folder):
