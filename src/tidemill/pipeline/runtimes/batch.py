@@ -14,12 +14,14 @@ import base64
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -126,18 +128,19 @@ class BatchRuntime:
         timer.start()
         try:
             return act()
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             if late.is_set():
                 raise StepFailed(
                     f"{what}: not done within {deadline_s:g} s; its job was cancelled"
                 ) from error
-            raise fragment.as_abort(error, self._circuit) or StepFailed(
-                f"{what}: {_first_line(error)}"
-            ) from error
+            # Errors of the data are among those that PySpark knows; what it passes on raw is the machinery.
+            aborted = isinstance(error, PySparkException) and fragment.as_abort(error, self._circuit)
+            raise aborted or StepFailed(f"{what}: {_reason(error)}") from error
         finally:
             timer.cancel()
-            context.setLocalProperty(TASK, None)  # type: ignore[arg-type]
-            context._jsc.clearJobGroup()
+            with suppress(Py4JError):  # the JVM itself may be gone
+                context.setLocalProperty(TASK, None)  # type: ignore[arg-type]
+                context._jsc.clearJobGroup()
 
 
 class StageFunction:
@@ -245,5 +248,11 @@ def decode_reports(rows: pa.Table) -> tuple[Report, ...]:
     return tuple(msgspec.json.decode(blob, type=Report) for blob in rows.column("blob").to_pylist())
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+def _reason(error: PySparkException | Py4JError) -> str:
+    """One line: of an error of the JVM that of its innermost cause which says anything."""
+    reason = str(error)
+    cause = error.java_exception if isinstance(error, Py4JJavaError) else None
+    while cause is not None:
+        reason = cause.getMessage() or reason
+        cause = cause.getCause()
+    return reason.strip().partition("\n")[0]
