@@ -28,7 +28,6 @@ from tidemill.pipeline.log.root import (
     Root,
     RootOwner,
     StepRecord,
-    commit_version,
     kept_versions,
     needed_offset,
 )
@@ -36,11 +35,13 @@ from tidemill.pipeline.log.segment import SegmentRef
 from tidemill.pipeline.merging import Merging
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.runtimes.runtime import Runtime
+from tidemill.pipeline.state.database import Database
 from tidemill.pipeline.state.files import RunFiles
-from tidemill.pipeline.state.manifest import Manifest, read_manifest, write_manifest
+from tidemill.pipeline.state.manifest import read_manifest
 from tidemill.pipeline.state.sweep import sweep
 from tidemill.pipeline.step import Limits, Pending, abort, discard, pending, replan, to_replay
 from tidemill.pipeline.task import Report, StepTask
+from tidemill.pipeline.versions import RootVersions, put_runs, runs_of
 from tidemill.store import Store
 from tidemill.store.blobs import BlobRef, Blobs
 
@@ -102,7 +103,6 @@ class Engine:
         self._merging = Merging(runtime, FOLDER)
         self._fresh: frozenset[str] = frozenset()
         self._prepared = ""
-        self._durable: frozenset[str] = frozenset()
         self._next = 0
         self._steps_since_commit = 0
         self._committed_at = self._swept_at = time.monotonic()
@@ -119,8 +119,11 @@ class Engine:
         reach("engine.open.after_take_over")
         self._load_plan(root)
         self._fresh = frozenset((root.catalog or {}).get("fresh", ()))
-        self.runs = self._of_plan(self._read_manifest(root))
-        self._next = root.version.step
+        self._versions = RootVersions(self._owner, self._run)
+        self._database = Database(self.place.blobs, self._versions, FOLDER, root.term, root.pipeline)
+        self._database.open(self._database.versions()[-1])
+        self.runs = self._of_plan(runs_of(self._database))
+        self._next = self._database.get_step()
         records = self._run(_collect(self._owner.records(root.version.step)))
         self._replay(to_replay(root.version, records))
 
@@ -291,21 +294,20 @@ class Engine:
         root = self.root
         if root.version.step == root.last and root.version.manifest is not None:
             return root.version.number
-        step, number = root.last, root.version.number + 1
-        manifest = self._write_manifest(root, number)
-        reach("engine.commit.after_manifest")
-        fresh = sorted(self._fresh)
-
-        def settle(root: Root) -> Root:
-            catalog = {**root.catalog, "fresh": fresh} if root.catalog else root.catalog
-            return commit_version(msgspec.structs.replace(root, catalog=catalog), step, manifest)
-
-        self._run(self._owner.update(settle))
+        put_runs(self._database, self.runs)
+        self._database.set_step(root.last)
+        self._versions.catalog = {**root.catalog, "fresh": sorted(self._fresh)} if root.catalog else None
+        self._database.commit(
+            close=False,
+            offsets={"log": root.position},
+            circuit=(root.catalog or {}).get("plan"),
+            workers=self.runtime.workers,
+        )
         reach("engine.commit.after_root")
         self._steps_since_commit, self._committed_at = 0, time.monotonic()
         self._run(self._head.trim(needed_offset(self.root)))
         reach("engine.commit.after_trim")
-        return number
+        return self.root.version.number
 
     def changes(self, view: str, since: int) -> list[SegmentRef]:
         """What the steps after `since` put out for a view. Raises `Forgotten` when some is not kept."""
@@ -325,28 +327,6 @@ class Engine:
         return sweep(
             self.place.blobs, FOLDER, kept, term=self.root.term, grace_s=self.policy.grace_s, now=now
         )
-
-    def _write_manifest(self, root: Root, number: int) -> BlobRef:
-        manifest = Manifest(
-            root.pipeline,
-            number,
-            step=root.last,
-            offsets={"log": root.position},
-            circuit=(root.catalog or {}).get("plan"),
-            runs=self.runs.by_state,
-            workers=self.runtime.workers,
-        )
-        name = f"{FOLDER}/t{root.term}/s{root.last}/manifest-{number}-{new_token()[:13]}"
-        ref = write_manifest(self.place.blobs, name, manifest, self._durable)
-        self._durable = manifest.names
-        return ref
-
-    def _read_manifest(self, root: Root) -> LiveRuns:
-        if root.version.manifest is None:
-            return LiveRuns()
-        manifest = read_manifest(self.place.blobs, root.version.manifest)
-        self._durable = manifest.names
-        return LiveRuns(manifest.runs)
 
     def _after_step(self) -> None:
         policy = self.policy

@@ -43,7 +43,6 @@ POINTS = (
     "engine.step.after_output",
     "engine.plan.after_blob",
     "engine.plan.after_root",
-    "engine.commit.after_manifest",
     "engine.commit.after_root",
     "engine.commit.after_trim",
 )

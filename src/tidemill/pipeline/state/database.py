@@ -11,7 +11,7 @@ in the value of each, and leaves all of them in one commit.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -70,18 +70,27 @@ class Database:
                     found[state, shard].append(run)
         self._runs = {key: tuple(runs) for key, runs in found.items()}
 
-    def commit(self) -> None:
-        """Make what was put the next version, durable on return, and close.
+    def commit(self, *, close: bool = True, **about: Any) -> None:
+        """Make what was put the next version, durable on return; `about` are fields of its manifest.
+
+        It is closed then, or else open at the new version, and both can be opened again.
 
         After a crash on the way the version that was opened is there, and perhaps also the new one. Raises
         `ValueError` when a run was put for only some of the shards that it spans.
         """
         opened = self._manifest()
-        manifest = replace(opened, version=opened.version + 1, runs=self._all_runs())
+        # One more than the last that is known, which may be a commit of ours whose answer was lost.
+        number = max(opened.version, *self._list.kept()) + 1
+        manifest = replace(opened, version=number, runs=self._all_runs(), **about)
         name = f"{self._folder}/s{manifest.step}/manifest-{manifest.version}-{new_token()[:13]}"
         ref = write_manifest(self._blobs, name, manifest, self._durable)
         self._list.publish(manifest.version, manifest.step, ref)
-        self._opened = None
+        self._opened, self._durable = (None if close else manifest), manifest.names
+
+    def states(self) -> set[str]:
+        """The states of which something was put."""
+        self._manifest()
+        return {state for state, _ in self._runs}
 
     def get(self, state: str, shard: int) -> tuple[RunRef, ...]:
         """The runs that have rows of this shard; none when nothing was put."""
