@@ -27,6 +27,10 @@ class StepTask(msgspec.Struct, frozen=True):
     def place(self) -> str:
         return f"{self.folder}/t{self.term}/s{self.step}"
 
+    @property
+    def run_names(self) -> frozenset[str]:
+        return frozenset(run.name for runs in self.runs.values() for run in runs)
+
     def segments_of(self, table: Source) -> tuple[SegmentRef, ...]:
         return self.segments.get(table.table, ())
 

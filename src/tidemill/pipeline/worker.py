@@ -67,6 +67,7 @@ class PipelineWorker:
         Data that cannot be computed ends in a report with the error. What was written before is then
         referred to by nobody.
         """
+        files.keep(task.run_names)
         run = StageRun(self, stage, task, files)
         try:
             for arrived, last in rounds(self._arrivals(run, inbox), task.round_rows):

@@ -8,7 +8,7 @@ The term in the name lets a sweep tell what a former owner left behind. Files ar
 
 import itertools
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tidemill.base.ids import new_token
@@ -59,11 +59,10 @@ class RunFiles:
         with self._map(ref) as mapped:
             mapped.view()
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Let go of runs that nobody will ask for again, so that their deleted files free their space."""
+    def keep(self, names: Container[str]) -> None:
+        """Let go of all other runs, so that files which are deleted free their space."""
         with self._lock:
-            for name in names:
-                self._open.pop(name, None)
+            self._open = {name: run for name, run in self._open.items() if name in names}
 
     def write(self, name: str, pieces: Iterable[Piece], spec: StateSpec, lane: int | None) -> RunRef | None:
         """Write ascending pieces as one run, held one piece at a time; None if there are no rows.

@@ -1,4 +1,4 @@
-"""The database of versions, as the seed of the design describes it."""
+"""The database of versions, as the design describes it."""
 
 from collections.abc import Mapping
 

@@ -207,7 +207,7 @@ def test_files_can_be_pickled_and_forget_on_request(writer: RunWriter) -> None:
 
     assert writer.files.open(ref, SPEC) is run
     assert again.open(ref, SPEC).rows == run.rows
-    writer.files.forget([ref.name])
+    writer.files.keep(())
     assert writer.files.open(ref, SPEC) is not run
 
 
