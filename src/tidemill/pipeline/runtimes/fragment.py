@@ -88,7 +88,11 @@ def send(parcel: Parcel) -> pa.RecordBatch:
             strict=True,
         )
     }
-    rows = pa.StructArray.from_arrays(parcel.rows.rows.columns, fields=_named(parcel.rows.schema))
+    fields = _named(parcel.rows.schema)
+    columns = [
+        column.cast(field.type) for column, field in zip(parcel.rows.rows.columns, fields, strict=True)
+    ]
+    rows = pa.StructArray.from_arrays(columns, fields=fields)
     return pa.RecordBatch.from_pydict(
         numbers
         | {
@@ -139,8 +143,10 @@ def _input_schema(circuit: Circuit, position: int) -> pa.Schema:
 
 
 def _named(schema: pa.Schema) -> list[pa.Field]:
-    return [pa.field(f"c{at}", field.type) for at, field in enumerate(schema)]
+    """The fields as Spark's tasks give and take them; large arrays are unknown to it."""
+    return [pa.field(f"c{at}", types.plain(field.type)) for at, field in enumerate(schema)]
 
 
 def _columns(schema: pa.Schema) -> StructType:
-    return StructType.fromJson(types.schema_to_spark(pa.schema(_named(schema))))
+    fields = [pa.field(f"c{at}", field.type) for at, field in enumerate(schema)]
+    return StructType.fromJson(types.schema_to_spark(pa.schema(fields)))

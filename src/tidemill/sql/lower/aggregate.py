@@ -123,7 +123,7 @@ def _and_present(condition: Scalar | None, argument: Scalar) -> Scalar:
 
 def _normalised(build: Builder, rows: Rows, key: Scalar) -> Scalar:
     """The key as Spark shows it, with 0.0 for -0.0 and one NaN. (An aggregation does so by itself.)"""
-    if key.tree.spark_type not in {"float", "double"} or key.unproved:
+    if key.tree.spark_type not in ("float", "double") or key.unproved:
         return key
     held = rows.columns[key.tree.index] if isinstance(key.tree, Column) else key.tree
     if isinstance(held, Column) and isinstance(build.nodes[rows.base], node.Source):
