@@ -8,7 +8,8 @@ files that nobody refers to: opening reads the version and runs those steps agai
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ import msgspec
 
 from tidemill.base.ids import new_token
 from tidemill.base.log import get_logger
-from tidemill.pipeline.errors import StepAborted
+from tidemill.pipeline.errors import Forgotten, StepAborted, StepFailed
 from tidemill.pipeline.failpoint import reach
 from tidemill.pipeline.live import LiveRuns
 from tidemill.pipeline.log.file import BlobFiles
@@ -43,7 +44,7 @@ from tidemill.pipeline.step import Limits, Pending, abort, discard, pending, rep
 from tidemill.pipeline.task import Report, StepTask
 from tidemill.pipeline.versions import RootVersions, put_runs, runs_of
 from tidemill.store import Store
-from tidemill.store.blobs import BlobRef, Blobs
+from tidemill.store.blobs import BlobError, BlobRef, Blobs
 
 log = get_logger("tidemill.pipeline.engine")
 T = TypeVar("T")
@@ -117,15 +118,16 @@ class Engine:
         """
         root = self._run(self._owner.take_over(Root(pipeline, dict(settings))))
         reach("engine.open.after_take_over")
-        self._load_plan(root)
-        self._fresh = frozenset((root.catalog or {}).get("fresh", ()))
-        self._versions = RootVersions(self._owner, self._run)
-        self._database = Database(self.place.blobs, self._versions, FOLDER, root.term, root.pipeline)
-        self._database.open(self._database.versions()[-1])
-        self.runs = self._of_plan(runs_of(self._database))
-        self._next = self._database.get_step()
-        records = self._run(_collect(self._owner.records(root.version.step)))
-        self._replay(to_replay(root.version, records))
+        with self._owned():
+            self._load_plan(root)
+            self._fresh = frozenset((root.catalog or {}).get("fresh", ()))
+            self._versions = RootVersions(self._owner, self._run)
+            self._database = Database(self.place.blobs, self._versions, FOLDER, root.term, root.pipeline)
+            self._database.open(self._database.versions()[-1])
+            self.runs = self._of_plan(runs_of(self._database))
+            self._next = self._database.get_step()
+            records = self._run(_collect(self._owner.records(root.version.step)))
+            self._replay(to_replay(root.version, records))
 
     def close(self) -> None:
         """Commit what was done since the last version, so that the next open has nothing to repeat."""
@@ -169,12 +171,13 @@ class Engine:
         Raises `StepAborted` when the data made it fail: recorded, and the views are as they were. Raises
         `StepFailed` when the machinery did: the same step is tried again by the next call.
         """
-        self._adopt_merged()
-        self._catch_up()
-        record = self._run(self._input.assign(fills=self._fills()))
-        reach("engine.step.after_assign")
-        done = self._settle(record)
-        self._after_step()
+        with self._owned():
+            self._adopt_merged()
+            self._catch_up()
+            record = self._run(self._input.assign(fills=self._fills()))
+            reach("engine.step.after_assign")
+            done = self._settle(record)
+            self._after_step()
         return done
 
     def _settle(self, record: StepRecord) -> StepRecord:
@@ -342,6 +345,15 @@ class Engine:
     def _adopt_merged(self) -> None:
         """Take the result of background merges; wait for it when too many runs have piled up."""
         self.runs = self._merging.adopt(self.runs)
+
+    @contextmanager
+    def _owned(self) -> Iterator[None]:
+        """Say that another owner took over, rather than what came of it: it sweeps what it needs no more."""
+        try:
+            yield
+        except (BlobError, Forgotten, StepFailed):
+            self._run(self._owner.confirm())
+            raise
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         found: T = self.place.run(work)

@@ -308,6 +308,11 @@ class RootOwner:
                 self._root, self._unsure = after, False
                 return after
 
+    async def confirm(self) -> None:
+        """Raise `NotOpen` when another owner has taken over."""
+        async with self._writing:
+            await self._reload()
+
     async def records(self, start: int, stop: int | None = None) -> AsyncIterator[StepRecord]:
         """The records of these steps that are kept, in order."""
         steps = self.root.steps
