@@ -147,6 +147,7 @@ SQL: dict[str, Sql] = {
     "EndsWith": function("endswith", 2, constants=PARTS),
     "Contains": function("contains", 2, constants=PARTS),
     "StringInstr": function("instr", 2, constants=PARTS),
+    "StringLocate": function("locate", 3, constants=tuple((part, 1) for (part,) in PARTS)),
     "StringReplace": function(
         "replace",
         3,

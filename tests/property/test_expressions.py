@@ -42,6 +42,7 @@ from tidemill.pipeline.plan import expression as ex
 WIDTH = 150
 NUMBERS = {"date32[day]": pa.int32(), "timestamp[us]": pa.int64(), "timestamp[us, tz=UTC]": pa.int64()}
 ERRORS_TRIED = 60
+SLICED = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def variants(
         yield ex.literal("p", arguments[0]), *columns[1:]
     elif entry.function == "InSet":
         for last in (1, 3):
-            yield columns[0], *(odd_literal(arguments[0], at) for at in (last, 5, 9))
+            yield columns[0], *(odd_literal(arguments[0], at) for at in (last, 5, 7))
     elif entry.constants:
         places = sorted(entry.constants)
         for values in sql.constants:
@@ -320,6 +321,8 @@ def compare(call: ex.Call, batch: pa.RecordBatch, answer: pa.Array) -> Iterator[
         yield f"raised {error} where Spark does not"
         return
     spark = answer.filter(good).field(0).cast(call.type)
+    if not same(compile(call)(batch.filter(good).slice(SLICED)), ours.slice(SLICED)):
+        yield "another answer for a slice"
     if ours.type != call.type:
         yield f"type {ours.type}, not {call.type}"
     elif not same(ours, spark):

@@ -139,7 +139,7 @@ def _comparisons() -> Iterator[Proved]:
     yield Proved("In", (PLAIN, PLAIN, PLAIN), comparison.member, same=True, repeats=1, when=_has_members)
     yield Proved(
         "InSet",
-        (PLAIN - FLOATS, PLAIN - FLOATS),
+        (PLAIN, PLAIN),
         comparison.member_of_set,
         same=True,
         repeats=1,
@@ -309,7 +309,7 @@ def _strings() -> Iterator[Proved]:
         ("StartsWith", strings.starts_with),
         ("EndsWith", strings.ends_with),
         ("Contains", strings.contains),
-        ("StringInstr", strings.locate),
+        ("StringInstr", strings.find),
     ):
         yield Proved(function, (TEXT, TEXT), intolerant(build), constants=frozenset({1}))
     yield Proved(
@@ -337,6 +337,13 @@ def _strings() -> Iterator[Proved]:
         options={"escape": ("\\", "/")},
         constants=frozenset({1}),
         when=patterns.is_well_formed,
+    )
+    yield Proved(
+        "StringLocate",
+        (TEXT, TEXT, integer),
+        intolerant(strings.locate),
+        constants=frozenset({0, 2}),
+        when=strings.from_the_start,
     )
     yield Proved("Upper", (TEXT,), intolerant(always(letters.upper)))
     yield Proved("Reverse", (TEXT,), intolerant(always(pc.utf8_reverse)))
@@ -415,6 +422,14 @@ def _rounding() -> Iterator[Proved]:
     ):
         yield Proved(function, (double,), intolerant(plain), options=_mode(*STRICT_OR_LAX))
         yield Proved(function, (DECIMAL,), intolerant(decimal), options=_mode(*STRICT_OR_LAX))
+        yield Proved(function, (frozenset({"long"}),), intolerant(always(nulls.itself)))
+    yield Proved(
+        "Round",
+        (INTEGERS, frozenset({"integer"})),
+        intolerant(always(rounding.whole)),
+        constants=frozenset({1}),
+        when=rounding.keeps_digits,
+    )
     yield Proved(
         "Round",
         (DECIMAL, frozenset({"integer"})),

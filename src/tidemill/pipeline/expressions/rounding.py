@@ -48,6 +48,11 @@ def keeps_digits(call: Call) -> bool:
     return number(call, 1) >= 0
 
 
+def whole(value: Value, _: Value) -> Value:
+    """Round(integer, digits): there is nothing to round."""
+    return value
+
+
 def round_decimal(call: Call) -> Kernel:
     """Round(decimal, digits), half up, the digits constant and not negative."""
     scale = call.arguments[0].type.scale

@@ -139,18 +139,27 @@ def _padded(call: Call, pad: Kernel) -> Kernel:
     return lambda text, *_: pc.utf8_slice_codeunits(pad(text, width, padding=padding), 0, width)
 
 
-def locate(call: Call) -> Kernel:
+def find(call: Call) -> Kernel:
     """StringInstr(text, wanted), the latter constant: the first position, from 1; 0 if absent."""
     wanted = constant(call, 1)
-    one = pa.scalar(1, pa.int64())
+    return lambda text, _: _position(text, wanted)
 
-    def kernel(text: pa.Array, _: Value) -> pa.Array:
-        at = pc.find_substring(text, wanted)
-        if not pc.all(pc.string_is_ascii(text)).as_py():
-            at = _in_code_points(text, at)
-        return pc.add(at.cast(pa.int64()), one)
 
-    return kernel
+def locate(call: Call) -> Kernel:
+    """StringLocate(wanted, text, start), the wanted constant and the start 1: as StringInstr."""
+    wanted = constant(call, 0)
+    return lambda _wanted, text, _start: _position(text, wanted)
+
+
+def from_the_start(call: Call) -> bool:
+    return number(call, 2) == 1
+
+
+def _position(text: pa.Array, wanted: str) -> pa.Array:
+    at = pc.find_substring(text, wanted)
+    if not pc.all(pc.string_is_ascii(text)).as_py():
+        at = _in_code_points(text, at)
+    return pc.add(at.cast(pa.int32()), pa.scalar(1, pa.int32()))
 
 
 def _in_code_points(text: pa.Array, at: pa.Array) -> pa.Array:
