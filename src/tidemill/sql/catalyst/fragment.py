@@ -40,15 +40,7 @@ class Fragments:
             for text in self._spelling.spell(wanted):
                 if _reads_back(text, wanted, frame):
                     return text
-        shown = str(wanted.sql()) if len(str(node.sql())) > LONGEST else str(node.sql())
-        raise Refused(
-            f"{place_of(node)}{shown[:LONGEST]} is not supported yet in a view: {self._instead(wanted)}"
-        )
-
-    def _instead(self, node: JavaObject) -> str:
-        if kind_of(node) == "PythonUDF":
-            return "register the function under a name of its own, with spark.udf.register"
-        return "compute it before the rows are inserted"
+        raise Refused(f"{place_of(node)}{_construct(node, wanted)}")
 
     def _frame(self, schema: Any) -> DataFrame:
         key = json.dumps(schema)
@@ -71,6 +63,18 @@ class Fragments:
             return node
         renamed = [self._renamed(child, scope, columns) for child in children]
         return node.withNewChildren(jvm(self._spark).org.apache.spark.api.python.PythonUtils.toSeq(renamed))
+
+
+def _construct(node: JavaObject, wanted: JavaObject) -> str:
+    """What is refused, and what to do instead."""
+    text = str((node.child() if kind_of(node) == "Alias" else node).sql())
+    instead = "compute it before the rows are inserted"
+    if kind_of(wanted) == "PythonUDF":
+        instead = "register the function under a name of its own, with spark.udf.register"
+    if "precisetimestampconversion" in text:
+        text, instead = "window()", "group by date_trunc()"
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return f"{shown} is not supported yet in a view: {instead}"
 
 
 def _reads_back(text: str, wanted: JavaObject, frame: DataFrame) -> bool:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -105,10 +106,17 @@ class Reader:
         columns = tuple(self._scalar(node, scope, schema) for node in nodes)
         return relation.Project(schema_of(plan), place_of(plan), self.read(child), columns)
 
-    def _filter(self, plan: JavaObject) -> relation.Filter:
-        child = plan.child()
-        condition = self._scalar(plan.condition(), attributes(child), schema_of(child))
-        return relation.Filter(schema_of(plan), place_of(plan), self.read(child), condition)
+    def _filter(self, plan: JavaObject) -> AnyRelation:
+        """A filter; in two when Spark must test later conditions: it sees only what passed the first."""
+        child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
+        parts = [self._scalar(part, scope, schema) for part in conjuncts(plan.condition())]
+        ours = list(takewhile(lambda part: not part.unproved, parts))
+        found = self.read(child)
+        for some in (ours, parts[len(ours) :]):
+            condition = both_true(some)
+            if condition:
+                found = relation.Filter(schema_of(plan), place_of(plan), found, condition)
+        return found
 
     def _join(self, plan: JavaObject) -> relation.Join:
         left, right = plan.left(), plan.right()
@@ -116,7 +124,8 @@ class Reader:
         scope = Scope(positions(items(left.output()) + items(right.output())))
         keys: list[tuple[Scalar, Scalar]] = []
         rest: list[Scalar] = []
-        for node in conjuncts(plan.condition()):
+        condition = plan.condition()
+        for node in [] if condition.isEmpty() else conjuncts(condition.get()):
             kind = kind_of(node)
             pair = self._key(node, scope, width) if kind in {"EqualTo", "EqualNullSafe"} else None
             if pair is None:
@@ -251,8 +260,8 @@ def both(left: Any, right: Any) -> Any:
 
 
 def conjuncts(condition: JavaObject) -> list[JavaObject]:
-    """The parts of an optional condition that must all be true, from left to right."""
-    waiting = [] if condition.isEmpty() else [condition.get()]
+    """The parts of a condition that must all be true, from left to right."""
+    waiting = [condition]
     found: list[JavaObject] = []
     while waiting:
         node = waiting.pop(0)
@@ -265,8 +274,8 @@ def conjuncts(condition: JavaObject) -> list[JavaObject]:
 
 def both_true(scalars: list[Scalar]) -> Scalar | None:
     """One condition of several, evaluated from left to right."""
-    if not scalars:
-        return None
+    if len(scalars) < 2:
+        return scalars[0] if scalars else None
     tree = scalars[0].tree
     for scalar in scalars[1:]:
         tree = Call("boolean", "And", (tree, scalar.tree))
