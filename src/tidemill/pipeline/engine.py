@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_token
 from tidemill.base.log import get_logger
-from tidemill.pipeline.errors import Forgotten, StepAborted, StepFailed
+from tidemill.pipeline.errors import Forgotten, NotOpen, StepAborted, StepFailed
 from tidemill.pipeline.failpoint import reach
 from tidemill.pipeline.live import LiveRuns
 from tidemill.pipeline.log.file import BlobFiles
@@ -97,9 +98,8 @@ class Engine:
         self.runs = LiveRuns()
         self._owner = RootOwner(place.store, place.key, BlobFiles(place.blobs), folder=FOLDER)
         self._head = LogHead(place.store, place.key, BlobFiles(place.blobs), folder=FOLDER, clock=_now_ms)
-        self._input = InputLog(
-            self._head, self._owner, clock=_now_ms, limits=Limits(rows=self.policy.step_rows)
-        )
+        limits = Limits(rows=self.policy.step_rows)
+        self._input = InputLog(self._head, self._owner, clock=place.store.now, limits=limits)
         self._output = OutputLog(self._owner, BlobFiles(place.blobs), folder=FOLDER)
         self._merging = Merging(runtime, FOLDER)
         self._fresh: frozenset[str] = frozenset()
@@ -332,13 +332,27 @@ class Engine:
         )
 
     def _after_step(self) -> None:
-        policy = self.policy
-        late = time.monotonic() - self._committed_at >= policy.commit_s
-        if self._steps_since_commit >= policy.commit_steps or late:
+        """What is due now and then. If it fails, the step is done all the same; it is due after the next."""
+        for chore in (self._commit_if_due, self._sweep_if_due, self._merge):
+            try:
+                with self._owned():
+                    chore()
+            except NotOpen:
+                raise
+            except (TidemillError, OSError) as error:
+                log.warning("engine.chore_failed", chore=chore.__name__.strip("_"), error=str(error))
+
+    def _commit_if_due(self) -> None:
+        late = time.monotonic() - self._committed_at >= self.policy.commit_s
+        if self._steps_since_commit >= self.policy.commit_steps or late:
             self.commit()
-        if time.monotonic() - self._swept_at >= policy.grace_s / 4:
+
+    def _sweep_if_due(self) -> None:
+        if time.monotonic() - self._swept_at >= self.policy.grace_s / 4:
             self.sweep()
             self._swept_at = time.monotonic()
+
+    def _merge(self) -> None:
         self._adopt_merged()
         self._merging.begin(self.runs, self.root.term, self.root.last)
 

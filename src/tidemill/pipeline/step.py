@@ -40,7 +40,8 @@ def assign(
     root: Root, waiting: Sequence[Entry], limits: Limits, *, clock: int, fills: Iterable[str] = ()
 ) -> Root:
     """The root with the next step assigned; `waiting` are the appends from `root.position` on, or the first
-    of them. With none the step is empty, and numbered all the same.
+    of them. With none the step is empty, and numbered all the same. Its clock is never behind that of the
+    step before, whatever `clock` says.
 
     While a step is under way nothing changes: that one has to be settled first.
     """
@@ -53,7 +54,7 @@ def assign(
         root.steps.next,
         root.position,
         stop,
-        clock,
+        max([clock, *(record.clock for record in root.steps.tail[-1:])]),
         skipped=skipped,
         fills=tuple(fills),
         rows_in=sum(entry.rows for entry in taken if entry.offset not in skipped),

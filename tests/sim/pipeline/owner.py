@@ -109,11 +109,16 @@ class SimOwner:
                 chore.cancel()
 
     def _open(self, store: Store) -> None:
-        clock = lambda: int(self.loop.time() * 1000)  # noqa: E731
-        self.head = LogHead(store, KEY, self.files, folder="log", clock=clock, source=self.random)
+        self.head = LogHead(store, KEY, self.files, folder="log", clock=self._now_ms, source=self.random)
         self.root = self.root_type(store, KEY, self.files, folder="root")
-        self.input = InputLog(self.head, self.root, clock=clock, limits=Limits(rows=8, appends=4))
+        self.input = InputLog(self.head, self.root, clock=self._clock, limits=Limits(rows=8, appends=4))
         self.output = OutputLog(self.root, self.files, folder="out")
+
+    def _now_ms(self) -> int:
+        return int(self.loop.time() * 1000)
+
+    async def _clock(self) -> int:
+        return self._now_ms()
 
     @property
     def attempt(self) -> int:

@@ -11,8 +11,8 @@ from crash.pipeline_circuit import EVENTS, FRESH, ORDERS, PLANS, events, orders
 from tidemill.base.bridge import LoopThread
 from tidemill.base.ids import new_token
 from tidemill.pipeline.engine import FOLDER, Engine, Place, Policy
-from tidemill.pipeline.errors import StepFailed
-from tidemill.pipeline.log.root import ROOTS
+from tidemill.pipeline.errors import NotOpen, StepFailed
+from tidemill.pipeline.log.root import ROOTS, StepRecord
 from tidemill.pipeline.log.segment import write_segment
 from tidemill.pipeline.plan.node import View
 from tidemill.pipeline.runtimes.inline import InlineRuntime
@@ -32,6 +32,10 @@ class LossyStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.losing = self.away = False
+        self.time = 1000
+
+    async def now(self) -> int:
+        return self.time
 
     async def replace(self, collection: Any, *args: Any, **options: Any) -> int:
         revision = await self._store.replace(collection, *args, **options)
@@ -94,9 +98,9 @@ class Bench:
         self.engine.append(segments)
         self.appended += 1
 
-    def step(self) -> None:
+    def step(self) -> StepRecord:
         self.append()
-        self.engine.step()
+        return self.engine.step()
 
     @property
     def views(self) -> dict[str, Bag]:
@@ -238,3 +242,44 @@ def test_a_sweep_spares_a_merge_that_is_not_adopted_yet(bench: Bench) -> None:
 
     assert not engine.runs.has(merge.names)
     assert engine.commit() == 2
+
+
+def test_the_clock_of_steps_is_the_stores_and_never_goes_back(bench: Bench) -> None:
+    clocks = []
+    for bench.store.time in (2000, 1500, 2500):
+        clocks.append(bench.step().clock)
+
+    assert clocks == [2000, 2000, 2500]
+
+
+def test_a_step_is_done_even_if_what_comes_after_it_fails(bench: Bench, peaceful: Bench) -> None:
+    """A version that could not be committed is made up for after the next step."""
+    bench.engine.policy = Policy(commit_steps=1, grace_s=0.0)
+    commit, sweep = bench.engine.commit, bench.engine.sweep
+
+    def full(*_: object) -> Any:
+        raise OSError("no space left")
+
+    bench.engine.commit = bench.engine.sweep = full  # type: ignore[method-assign]
+    assert bench.step().state == "done"
+    assert bench.engine.root.version.step == 0
+
+    bench.engine.commit, bench.engine.sweep = commit, sweep  # type: ignore[method-assign]
+    assert bench.step().number == bench.engine.root.version.step - 1
+    peaceful.step()
+    peaceful.step()
+    assert bench.views == peaceful.views
+
+
+def test_a_former_owner_hears_so_even_after_its_step(bench: Bench) -> None:
+    bench.engine.policy = Policy(commit_steps=1)
+    commit, first = bench.engine.commit, bench.engine
+
+    def late() -> int:
+        bench.open()
+        return commit()
+
+    first.commit = late  # type: ignore[method-assign]
+    with pytest.raises(NotOpen):
+        bench.step()
+    first.abandon()

@@ -77,6 +77,13 @@ def test_an_empty_step_is_numbered_too() -> None:
     assert taken(root) == ()
 
 
+def test_the_clock_of_a_step_is_never_behind_that_of_the_one_before() -> None:
+    root = assign(done(assign(FRESH, [], LIMITS, clock=9)), [], LIMITS, clock=7)
+    later = assign(done(root), [], LIMITS, clock=11)
+
+    assert [record.clock for record in later.steps.tail] == [9, 9, 11]
+
+
 def test_a_step_under_way_is_not_assigned_anew() -> None:
     root = assigned(FRESH, entries(1))
 

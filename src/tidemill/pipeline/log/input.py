@@ -1,7 +1,7 @@
 """Input by steps: the appends of one step, which are assigned to it durably before anybody sees them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from tidemill.pipeline.errors import Forgotten
@@ -15,10 +15,15 @@ POLL_S = 2.0
 
 
 class InputLog:
-    """The input log of a pipeline in the hands of its owner. `clock` gives the clock of new steps."""
+    """The input log of a pipeline in the hands of its owner. `clock` gives that of new steps: the store's."""
 
     def __init__(
-        self, head: LogHead, owner: RootOwner, *, clock: Callable[[], int], limits: Limits | None = None
+        self,
+        head: LogHead,
+        owner: RootOwner,
+        *,
+        clock: Callable[[], Awaitable[int]],
+        limits: Limits | None = None,
     ) -> None:
         self._head = head
         self._owner = owner
@@ -49,7 +54,7 @@ class InputLog:
         The step under way, if there is one, is returned as it is.
         """
         found = await self.waiting() if waiting is None else waiting
-        clock = self._clock()
+        clock = await self._clock()
         root = await self._owner.update(
             lambda root: assign(root, found, self._limits, clock=clock, fills=fills)
         )
