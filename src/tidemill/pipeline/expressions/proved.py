@@ -201,12 +201,6 @@ def _arithmetic() -> Iterator[Proved]:
     ):
         yield Proved(function, (INTEGERS | FLOATS,), intolerant(plain), options=_mode(*STRICT_OR_LAX))
         yield Proved(function, (DECIMAL,), intolerant(always(decimal)), when=decimals.short)
-    yield Proved(
-        "Divide",
-        (frozenset({"double"}),) * 2,
-        arithmetic.division(always(pc.divide), arithmetic.divided_by_zero),
-        options=_mode(*MODES),
-    )
     for function, bitwise in (
         ("BitwiseAnd", pc.bit_wise_and),
         ("BitwiseOr", pc.bit_wise_or),
@@ -221,6 +215,15 @@ def _arithmetic() -> Iterator[Proved]:
         intolerant(decimals.make),
         to=DECIMAL,
         options=_mode(*STRICT_OR_LAX),
+    )
+
+
+def _division() -> Iterator[Proved]:
+    yield Proved(
+        "Divide",
+        (frozenset({"double"}),) * 2,
+        arithmetic.division(always(pc.divide), arithmetic.divided_by_zero),
+        options=_mode(*MODES),
     )
     yield Proved(
         "Divide",
@@ -445,6 +448,7 @@ TABLE: tuple[Proved, ...] = (
     *_comparisons(),
     *_nulls_and_conditionals(),
     *_arithmetic(),
+    *_division(),
     *_casts(),
     *_casts_of_text_and_time(),
     *_strings(),
