@@ -112,10 +112,10 @@ class Pipeline:
         """
         engine = self._engine_open()
         if frame is None:
-            spec, step = self._planner.state(name), engine.root.last - 1
+            spec, runs = self._planner.state(name), engine.runs
             if spec is None:
-                return self._reader.change(self._planner.schema(name), (), step)
-            return self._reader.state(spec, engine.runs.of(spec.name), step)
+                return self._reader.change(self._planner.schema(name), (), runs.step - 1)
+            return self._reader.state(spec, runs.of(spec.name), runs.step - 1)
         change = self._planner.view(name, frame)
         engine.change_plan(change.plan, change.fresh)
         self._planner.load(change.plan)
@@ -207,11 +207,9 @@ class Pipeline:
 
     def changes(self, view: str, since: int) -> Rows:
         """What changed in a view after step `since`, added up, each row with its `_weight`."""
-        return self._reader.change(
-            self._planner.schema(view),
-            self._engine_open().changes(view, since),
-            self._engine_open().root.last - 1,
-        )
+        engine = self._engine_open()
+        last = engine.runs.step - 1
+        return self._reader.change(self._planner.schema(view), engine.changes(view, since, last), last)
 
     def checkpoint(self) -> int:
         """Commit a version now, durable on return; its number."""

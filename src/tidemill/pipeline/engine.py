@@ -7,6 +7,7 @@ under the owner's term. So a crash anywhere leaves the last version, the steps s
 files that nobody refers to: opening reads the version and runs those steps again.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -104,7 +105,6 @@ class Engine:
         self._merging = Merging(runtime, FOLDER)
         self._fresh: frozenset[str] = frozenset()
         self._prepared = ""
-        self._next = 0
         self._steps_since_commit = 0
         self._committed_at = self._swept_at = time.monotonic()
 
@@ -125,9 +125,9 @@ class Engine:
             self._database = Database(self.place.blobs, self._versions, FOLDER, root.term, root.pipeline)
             self._database.open(self._database.versions()[-1])
             self.runs = self._of_plan(runs_of(self._database))
-            self._next = self._database.get_step()
-            records = self._run(_collect(self._owner.records(root.version.step)))
+            records = self.records(root.version.step, root.steps.next)
             self._replay(to_replay(root.version, records))
+            self.runs = self.runs.at(root.last)
 
     def close(self) -> None:
         """Commit what was done since the last version, so that the next open has nothing to repeat."""
@@ -153,6 +153,10 @@ class Engine:
         """Append published segments, all or none; durable on return."""
         return self._run(self._head.append(segments, producer=producer, sequence=sequence))
 
+    def appended(self) -> int:
+        """How many appends there ever were: the offset of the next."""
+        return self._run(self._head.load()).entries.next
+
     def pending(self) -> list[Pending]:
         """The appends that no step has taken, with the error of those whose step was aborted."""
         waiting = self._run(_collect(self._head.entries(self.root.position)))
@@ -160,7 +164,7 @@ class Engine:
 
     def discard(self, offset: int) -> None:
         """Have no step take this append. Raises `NoSuchName` when it is not pending."""
-        appended = self._run(self._head.load()).entries.next
+        appended = self.appended()
         self._run(self._owner.update(lambda root: discard(root, offset, appended)))
 
     # Steps
@@ -172,16 +176,38 @@ class Engine:
         `StepFailed` when the machinery did: the same step is tried again by the next call.
         """
         with self._owned():
-            self._adopt_merged()
-            self._catch_up()
+            self.resume()
             record = self._run(self._input.assign(fills=self._fills()))
             reach("engine.step.after_assign")
             done = self._settle(record)
-            self._after_step()
+        self._attend(self._commit_if_due)
+        self.tidy()
         return done
 
+    def resume(self) -> int:
+        """Be where the log is, also after a failure; the step that comes next."""
+        with self._owned():
+            self._adopt_merged()
+            self._catch_up()
+        return self.runs.step
+
+    async def read(self, step: int, token: asyncio.Event, *, again: bool = False) -> StepRecord | None:
+        """The next step, assigned once there is something to do; None when the token is set before that.
+
+        An append that has failed alone is not tried before it is discarded, unless `again`.
+        """
+        return await self._input.read(step, token, fills=self._fills(), again=again)
+
+    def settle(self, record: StepRecord) -> StepRecord:
+        """Run an assigned step to its end, whatever that is. Raises like `step`."""
+        with self._owned():
+            return self._settle(record)
+
+    def records(self, start: int, stop: int) -> list[StepRecord]:
+        """The records of these steps that are kept."""
+        return self._run(_collect(self._owner.records(start, stop)))
+
     def _settle(self, record: StepRecord) -> StepRecord:
-        """Run an assigned step to its end, whatever that is."""
         started = time.perf_counter()
         try:
             reports = self._attempt(record)
@@ -235,13 +261,14 @@ class Engine:
         error.step, error.offsets = record.number, record.offsets
         failure = Failure(str(error), error.view, error.operator)
         self._run(self._owner.update(lambda root: abort(root, record.number, failure)))
-        self._next = record.number + 1
+        self.runs = self.runs.at(record.number + 1)
 
     def _adopt(self, record: StepRecord, reports: Sequence[Report]) -> None:
+        runs = self.runs
         for report in reports:
-            self.runs = self.runs.with_changes(report.added, report.removed)
+            runs = runs.with_changes(report.added, report.removed)
+        self.runs = runs.at(record.number + 1)
         self._fresh -= frozenset(record.fills)
-        self._next = record.number + 1
         self._steps_since_commit += 1
 
     def _fills(self) -> tuple[str, ...]:
@@ -256,9 +283,9 @@ class Engine:
     def _catch_up(self) -> None:
         """Find out about a write whose answer was lost. A step that it made done is not in the state yet."""
         root = self._run(self._owner.update(lambda root: root))
-        if self._next < root.last:
-            self._replay(self._run(_collect(self._owner.records(self._next, root.last))))
-            self._next = root.last
+        if self.runs.step < root.last:
+            self._replay(self.records(self.runs.step, root.last))
+            self.runs = self.runs.at(root.last)
 
     # Plans
 
@@ -312,9 +339,24 @@ class Engine:
         reach("engine.commit.after_trim")
         return self.root.version.number
 
-    def changes(self, view: str, since: int) -> list[SegmentRef]:
-        """What the steps after `since` put out for a view. Raises `Forgotten` when some is not kept."""
-        found = self._run(self._output.read_since(view, since))
+    def versions(self) -> range:
+        """The versions that are kept."""
+        return self._database.versions()
+
+    @property
+    def commit_due_s(self) -> float | None:
+        """In how many seconds a version is due; None when nothing was done since the last."""
+        if not self._steps_since_commit:
+            return None
+        left = self._committed_at + self.policy.commit_s - time.monotonic()
+        return left if self._steps_since_commit < self.policy.commit_steps else 0.0
+
+    def changes(self, view: str, since: int, until: int) -> list[SegmentRef]:
+        """What the steps after `since`, up to and with `until`, put out for a view.
+
+        Raises `Forgotten` when some of it is not kept.
+        """
+        found = self._run(self._output.read_since(view, since, until))
         return [segment for change in found for segment in change.segments]
 
     def sweep(self) -> tuple[str, ...]:
@@ -331,20 +373,23 @@ class Engine:
             self.place.blobs, FOLDER, kept, term=self.root.term, grace_s=self.policy.grace_s, now=now
         )
 
-    def _after_step(self) -> None:
-        """What is due now and then. If it fails, the step is done all the same; it is due after the next."""
-        for chore in (self._commit_if_due, self._sweep_if_due, self._merge):
-            try:
-                with self._owned():
-                    chore()
-            except NotOpen:
-                raise
-            except (TidemillError, OSError) as error:
-                log.warning("engine.chore_failed", chore=chore.__name__.strip("_"), error=str(error))
+    def tidy(self) -> None:
+        """After a step: sweep and merge when it is time."""
+        self._attend(self._sweep_if_due)
+        self._attend(self._merge)
+
+    def _attend(self, chore: Callable[[], None]) -> None:
+        """Do what is due now and then. Its failure is not that of the step; it is due after the next."""
+        try:
+            with self._owned():
+                chore()
+        except NotOpen:
+            raise
+        except (TidemillError, OSError) as error:
+            log.warning("engine.chore_failed", chore=chore.__name__.strip("_"), error=str(error))
 
     def _commit_if_due(self) -> None:
-        late = time.monotonic() - self._committed_at >= self.policy.commit_s
-        if self._steps_since_commit >= self.policy.commit_steps or late:
+        if (left := self.commit_due_s) is not None and left <= 0:
             self.commit()
 
     def _sweep_if_due(self) -> None:

@@ -147,6 +147,11 @@ def blocked(root: Root) -> Blame | None:
     return next((blame for blame in root.blamed if blame.alone == come_next), None)
 
 
+def unfillable(root: Root, fills: tuple[str, ...]) -> bool:
+    """Whether the last step was to fill these nodes, and was aborted."""
+    return any(record.state == "aborted" and record.fills == fills for record in root.steps.tail[-1:])
+
+
 def to_replay(version: Version, records: Iterable[StepRecord]) -> list[StepRecord]:
     """The steps to run again from a version, in order: those done, and the one under way.
 

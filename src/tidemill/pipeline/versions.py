@@ -47,7 +47,7 @@ def runs_of(database: Database) -> LiveRuns:
     for state in database.states():
         runs = (run for shard in range(SHARDS) for run in database.get(state, shard))
         found[state] = {run.name: run for run in runs}
-    return LiveRuns({state: tuple(runs.values()) for state, runs in found.items()})
+    return LiveRuns({state: tuple(runs.values()) for state, runs in found.items()}, database.get_step())
 
 
 def put_runs(database: Database, runs: LiveRuns) -> None:

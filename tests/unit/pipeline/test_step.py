@@ -15,6 +15,7 @@ from tidemill.pipeline.step import (
     filled,
     pending,
     to_replay,
+    unfillable,
 )
 
 FRESH = Root("p", {})
@@ -239,3 +240,12 @@ def test_steps_beyond_the_retention_are_forgotten_unless_a_version_needs_them() 
     root = done(assigned(replace(root, versions=(Version(1, 9, 0, None),)), []))
 
     assert (root.first, root.last) == (8, 11)
+
+
+def test_nodes_count_as_unfillable_after_the_step_that_was_to_fill_them_was_aborted() -> None:
+    root = assign(FRESH, [], LIMITS, clock=5, fills=("view",))
+
+    assert not unfillable(root, ("view",))
+    assert unfillable(aborted(root), ("view",))
+    assert not unfillable(aborted(root), ("view", "another"))
+    assert not unfillable(done(root), ("view",))

@@ -8,10 +8,10 @@ from tidemill.pipeline.errors import Forgotten
 from tidemill.pipeline.log.head import Entry, LogHead
 from tidemill.pipeline.log.root import RootOwner, StepRecord
 from tidemill.pipeline.log.segment import SegmentRef
-from tidemill.pipeline.step import Limits, assign, blocked
+from tidemill.pipeline.step import Limits, assign, blocked, unfillable
 
 POLL_S = 2.0
-"""How long a discard may go unseen by `read`; appends wake it."""
+"""How long an append or discard may go unseen by `read` when the store does not tell of it."""
 
 
 class InputLog:
@@ -30,23 +30,26 @@ class InputLog:
         self._clock = clock
         self._limits = limits or Limits()
 
-    async def read(self, step: int, token: asyncio.Event) -> StepRecord | None:
-        """The record of this step, assigned; for the next one, wait until there is input.
+    async def read(
+        self, step: int, token: asyncio.Event, *, fills: tuple[str, ...] = (), again: bool = False
+    ) -> StepRecord | None:
+        """The record of this step, assigned; for the next one, wait until there is input or nodes to fill.
 
-        An append that has failed alone counts as none, until it is discarded or `assign` tries it again.
-        None when the token is set before there is input. Raises `ValueError` for a step that is not in the
-        log nor just after it.
+        An append that has failed alone counts as none until it is discarded, nor do nodes that could not be
+        filled count as such; with `again` both are tried once more. None when the token is set before there
+        is anything. Raises `ValueError` for a step that is not in the log nor just after it.
         """
-        async with self._head.watch(poll_s=POLL_S) as watch:
+        async with self._head.watch(poll_s=POLL_S) as head, self._owner.watch(poll_s=POLL_S) as root:
             while True:
                 if (record := await self._assigned(step)) is not None:
                     return record
-                if not blocked(self._owner.root) and (waiting := await self.waiting()):
-                    await self.assign(waiting)
+                waiting = [] if blocked(self._owner.root) and not again else await self.waiting()
+                if waiting or (fills and (again or not unfillable(self._owner.root, fills))):
+                    await self.assign(waiting, fills=fills)
                     continue
                 if token.is_set():
                     return None
-                await _first(watch.wait(), token.wait())
+                await _first(head.wait(), root.wait(), token.wait())
 
     async def assign(self, waiting: list[Entry] | None = None, *, fills: tuple[str, ...] = ()) -> StepRecord:
         """Assign the next step what there is, be it nothing; durable on return.

@@ -9,6 +9,7 @@ the shell over a store.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -22,6 +23,7 @@ from tidemill.pipeline.log.file import FileRef, Files
 from tidemill.pipeline.log.listing import Listing, read_listing
 from tidemill.store import Collection, Conflict, Fence, Fenced, OutcomeUnknown, Store, Unavailable
 from tidemill.store.blobs import BlobRef
+from tidemill.store.watch import Watch
 
 ROOTS = Collection("pipeline_roots")
 FORMAT = 1
@@ -320,6 +322,10 @@ class RootOwner:
             steps, self._files, StepRecord, start, steps.next if stop is None else stop
         ):
             yield record
+
+    def watch(self, *, poll_s: float = 30.0) -> AbstractAsyncContextManager[Watch]:
+        """Wakes when the root may have changed."""
+        return self._store.watch(ROOTS, poll_s=poll_s)
 
     async def names(self) -> AsyncIterator[str]:
         """The names of all blobs that the steps refer to: what a sweep must spare, besides manifests' own."""
