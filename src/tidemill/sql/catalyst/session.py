@@ -65,7 +65,7 @@ class Frames:
 
         Raises `Refused` with Spark's message if it is not a query, or names what is not there.
         """
-        session = self._clone()
+        session = self._clone(text)
         # Spark counts lines and columns from the start of what it is given.
         padded = "\n" * (line - 1) + " " * (column - 1) + text
         try:
@@ -75,10 +75,13 @@ class Frames:
         except (AnalysisException, ParseException) as error:
             raise Refused(_first_line(error)) from error
 
-    def _clone(self) -> JavaObject:
+    def _clone(self, text: str) -> JavaObject:
+        """A session like the user's, in which the names that the text may mean are ours."""
         # No session of Python's is made of it: the newest one of those becomes the session of `RDD.toDF`.
         session = self.spark._jsparkSession.cloneSession()
         for name, (_, frame) in self._frames.items():
+            if not _may_mean(text, name):
+                continue
             self._rows(session, frame._jdf.logicalPlan()).createOrReplaceTempView(f"`{name}`")
         return session
 
@@ -120,6 +123,12 @@ def unlogged() -> Iterator[None]:
         yield
     finally:
         logger.disabled = before
+
+
+def _may_mean(text: str, name: str) -> bool:
+    """Whether a query may speak of the name: it stands there, or is put together by IDENTIFIER."""
+    found = text.casefold()
+    return name.casefold() in found or name.replace("`", "``").casefold() in found or "identifier" in found
 
 
 def _number(frame: DataFrame) -> int:
