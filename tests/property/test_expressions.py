@@ -8,7 +8,7 @@ condition it is, Spark's interpreter says for some of the rows that raise.
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,24 @@ def cases() -> Iterator[Case]:
             for number, (arguments, to) in enumerate(signatures(entry, sql)):
                 for trees in variants(entry, sql, arguments, number == 0 and "LEGACY" not in chosen):
                     yield make_case(entry, sql, trees, dict(zip(names, chosen, strict=True)), to)
+
+
+def long_cases() -> Iterator[Case]:
+    """CaseWhen with several branches, with and without an else, each part raising in turn."""
+    (entry,) = (entry for entry in TABLE if entry.function == "CaseWhen")
+    first, second = column(pa.bool_(), 0), column(pa.bool_(), 1)
+    for kind in (pa.int64(), pa.large_string(), pa.float64()):
+        whole: tuple[ex.Tree, ...] = first, column(kind, 0), second, column(kind, 1), column(kind, 2)
+        for trees in (whole, whole[:4], whole[:2]):
+            for at in range(len(trees) + 1):
+                tried = [
+                    raising_sometimes(tree.type, at % 3) if at == n else tree for n, tree in enumerate(trees)
+                ]
+                written = [written_in_sql(tree) for tree in tried]
+                pairs = zip(written[: len(written) // 2 * 2 : 2], written[1::2], strict=True)
+                otherwise = f"ELSE {written[-1]} " if len(written) % 2 else ""
+                text = "".join(f"WHEN {condition} THEN {value} " for condition, value in pairs)
+                yield Case(entry, tuple(tried), {}, f"CASE {text}{otherwise}END")
 
 
 def tried_options(name: str, entry: Proved) -> tuple[str, ...]:
@@ -290,7 +308,7 @@ def mode_of(case: Case) -> str:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("oracle", "mode"), [("ANSI", "ANSI"), ("LEGACY", "LEGACY")], indirect=["oracle"])
 def test_equals_spark(oracle: Oracle, mode: str, data: pa.Table) -> None:
-    wanted = [case for case in cases() if mode_of(case) == mode]
+    wanted = [case for case in chain(cases(), long_cases()) if mode_of(case) == mode]
     batch = data.combine_chunks().to_batches()[0]
     problems: list[str] = []
     tried: set[int] = set()
