@@ -331,8 +331,8 @@ class PipelineCoordinator:
     """Drives pipeline workers from `run` until `halt`.
 
     `commit` makes a version from what all pipeline workers left at a step, and returns its number. An error
-    of it is treated as the loss of a pipeline worker; `NotOpen`, `NoSharedVersion` and `IllegalMove` end
-    `run`. `tick_s` is how often the deadline is looked at.
+    of it is treated as the loss of a pipeline worker. `NotOpen`, `NoSharedVersion` and `IllegalMove` end
+    `run`, and so does what is no failure of the machinery. `tick_s` is how often the deadline is looked at.
     """
 
     def __init__(
@@ -368,6 +368,10 @@ class PipelineCoordinator:
     def tell(self, event: Event) -> None:
         """Let it know: of a checkpoint that is due, a step that began or ended, a pipeline worker lost."""
         self._events.put_nowait(event)
+
+    def failed(self, error: Exception) -> None:
+        """Let it know: a pipeline worker ended with this error, without being asked for anything."""
+        self._failed(error, self.course.attempt, str(error))
 
     async def _next(self) -> Event:
         try:
@@ -432,8 +436,9 @@ class PipelineCoordinator:
             self._failed(error, attempt, f"commit: {error}")
 
     def _failed(self, error: Exception, attempt: int, reason: str) -> None:
+        passing = isinstance(error, TidemillError | OSError | MemoryError)
         fatal = isinstance(error, NotOpen | NoSharedVersion | IllegalMove)
-        self._events.put_nowait(error if fatal else Lost(attempt, reason))
+        self._events.put_nowait(Lost(attempt, reason) if passing and not fatal else error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -7,6 +7,7 @@ PipelineError
 ├─ SequenceGap         a producer's sequence number is not the next one; nothing was appended
 ├─ StepAborted         the data of a step made it fail; recorded, the views are as they were
 ├─ StepFailed          the machinery failed a step: its job, disk or deadline; step again
+├─ NotNow              the pipeline runs by itself, or does not: pause or start it first
 ├─ NotOpen             the pipeline is closed, or was taken over by another owner
 ├─ AlreadyOpen         another process has the folder open
 ├─ WrongSettings       the session has settings under which the answers would be others
@@ -78,6 +79,12 @@ class StepFailed(PipelineError):
     """The machinery failed the step, not its data. The views are as they were; step again to retry."""
 
     code = "pipeline.step_failed"
+
+
+class NotNow(PipelineError):
+    """Not while the pipeline runs by itself, or not while it does not. Nothing was done."""
+
+    code = "pipeline.not_now"
 
 
 class NotOpen(PipelineError):

@@ -12,6 +12,7 @@ arrow is an error.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -231,12 +232,14 @@ class WorkerLoop:
     """A pipeline worker that runs on an event loop: a `PipelineWorkerHandle` of this process.
 
     `start`, `pause` and `stop` may be called again while they wait, and answer the same. When the body
-    raises, the loop ends and they raise that error; `abandon` makes it fit for another `start`. Requests
-    that come over a network have to be put in order, and old ones dropped, before they come here.
+    raises, the loop ends and they raise that error; `abandon` makes it fit for another `start`. `failed` is
+    told of the error at once, as perhaps nobody asks for a while. Requests that come over a network have to
+    be put in order, and old ones dropped, before they come here.
     """
 
-    def __init__(self, body: WorkerBody) -> None:
+    def __init__(self, body: WorkerBody, failed: Callable[[Exception], None] | None = None) -> None:
         self._body = body
+        self._failed = failed
         self._life = Life()
         self._token = asyncio.Event()
         self._awake = asyncio.Event()
@@ -327,6 +330,8 @@ class WorkerLoop:
     def _pass_on(self, task: "asyncio.Task[None]") -> None:
         """When the loop ends, so does the waiting for its pause."""
         error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception) and self._failed is not None:
+            self._failed(error)
         if self._paused is None or self._paused.done():
             return
         if error is None:

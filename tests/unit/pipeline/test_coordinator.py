@@ -283,3 +283,23 @@ async def test_a_commit_that_fails_is_tried_again_unless_another_owns_the_pipeli
     else:
         await task
         assert bench.story[-1] == "version 2 before 0"
+
+
+async def test_a_pipeline_worker_that_ends_by_itself_is_started_again() -> None:
+    bench = Bench()
+    task = await running(bench)
+    bench.coordinator.failed(OSError("disk full"))
+    bench.coordinator.tell(CheckpointDue(halt=True))
+    await task
+
+    assert bench.story[2:6] == ["a is given up", "b is given up", "a starts 0", "b starts 0"]
+
+
+@pytest.mark.parametrize("error", [NotOpen("taken over"), ZeroDivisionError("a bug")])
+async def test_what_no_new_start_can_mend_ends_the_run(error: Exception) -> None:
+    bench = Bench()
+    task = await running(bench)
+    bench.coordinator.failed(error)
+
+    with pytest.raises(type(error)):
+        await task

@@ -225,3 +225,15 @@ async def test_what_was_not_started_can_not_pause(loop: WorkerLoop) -> None:
     with pytest.raises(NotOpen):
         await loop.pause()
     assert await loop.versions() == range(3, 5)
+
+
+async def test_an_error_of_the_body_is_told_before_anybody_asks(body: Body) -> None:
+    told: asyncio.Queue[Exception] = asyncio.Queue()
+    loop = WorkerLoop(body, told.put_nowait)
+    body.fails = True
+    body.assign(4)
+    await loop.start(3)
+
+    assert isinstance(await told.get(), ZeroDivisionError)
+    await loop.abandon()
+    assert told.empty()

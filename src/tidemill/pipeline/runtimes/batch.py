@@ -98,6 +98,9 @@ class BatchRuntime:
             raise StepFailed(f"step {task.step}: {len(reports)} reports of {self._expected()} came back")
         return reports
 
+    def cancel(self) -> None:
+        self.spark.sparkContext.cancelJobGroup(f"{self._group}-step")
+
     def merge(self, units: Sequence[MergeUnit]) -> tuple[Merged, ...]:
         # As a frame, like the steps, so that the Python processes of the steps serve it as well.
         numbers = self.spark.range(0, len(units), 1, len(units))
@@ -106,7 +109,8 @@ class BatchRuntime:
         return tuple(msgspec.json.decode(text, type=Merged) for text in rows.column(0).to_pylist())
 
     def close(self) -> None:
-        self.spark.sparkContext.cancelJobGroup(self._group)
+        self.cancel()
+        self.spark.sparkContext.cancelJobGroup(f"{self._group}-merge")
         self._plan = None
 
     def _expected(self) -> int:

@@ -45,6 +45,9 @@ class InlineRuntime:
             for worker in self._workers
         )
 
+    def cancel(self) -> None:
+        """Plain calls end by themselves."""
+
     def merge(self, units: Sequence[MergeUnit]) -> tuple[Merged, ...]:
         return tuple(run_merge(self.files, unit) for unit in units)
 

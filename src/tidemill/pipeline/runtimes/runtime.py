@@ -36,6 +36,10 @@ class Runtime(Protocol):
         """
         ...
 
+    def cancel(self) -> None:
+        """Let the step that runs fail soon, if it can be helped. From any thread; merges go on."""
+        ...
+
     def merge(self, units: Sequence[MergeUnit]) -> tuple[Merged, ...]:
         """Merge runs. Raises `StepFailed` when the machinery failed; it can be run again."""
         ...
