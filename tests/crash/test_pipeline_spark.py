@@ -3,83 +3,15 @@
 Each test has a driver process of its own; a step is caught in the middle by a function that hangs once.
 """
 
-import json
-import os
-import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
 
-import psutil
 import pytest
 
-from crash.processes import TESTS
 from crash.spark_child import DEADLINE_S, KEYS, ROWS
+from crash.spark_process import Cluster, Driver
 from tidemill.pipeline.runtimes.java import Java
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
-
-
-class Driver:
-    """A driver process. All that it started is gone after the `with` block."""
-
-    def __init__(self, folder: Path, java: Java, master: str = "local[2]") -> None:
-        self.folder = folder
-        if not (folder / "hangs").exists():
-            os.mkfifo(folder / "hangs")
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(TESTS),
-            "JAVA_HOME": str(java.home),
-            "PYSPARK_PYTHON": sys.executable,
-        }
-        self.process = psutil.Popen(
-            [sys.executable, "-m", "crash.spark_child", master, str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-        )
-        self._all: set[psutil.Process] = set()
-
-    def ask(self, question: str) -> Any:
-        """What a method of the driver returned."""
-        answer = self.answer(question)
-        assert "value" in answer, answer
-        return answer["value"]
-
-    def answer(self, question: str = "") -> dict[str, Any]:
-        """The whole answer, be it an error; without a question, to the one that was begun."""
-        if question:
-            self.begin(question)
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-    def begin(self, question: str) -> None:
-        self.process.stdin.write(f"{question}\n".encode())
-        self.process.stdin.flush()
-
-    def caught(self) -> psutil.Process:
-        """Wait until the step that was begun hangs; the Python worker that does."""
-        worker = psutil.Process(int((self.folder / "hangs").read_text()))
-        self._all.update(self.process.children(recursive=True))
-        return worker
-
-    def __enter__(self) -> Self:
-        assert json.loads(self.process.stdout.readline()) == {"ready": True}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(psutil.NoSuchProcess):
-            self._all.update(self.process.children(recursive=True))
-        self.process.stdin.close()
-        with suppress(psutil.TimeoutExpired):
-            self.process.wait(30)
-        for process in (self.process, *self._all):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        self.process.wait()
-        self.process.stdout.close()
 
 
 def totals(inserts: int) -> list[list[int]]:
@@ -162,3 +94,19 @@ def test_a_step_that_hangs_fails_at_its_deadline(tmp_path: Path, java: Java) -> 
         driver.ask("drop slow")
         assert driver.ask("step") == 1
         assert driver.ask("view totals") == totals(2)
+
+
+def test_a_step_whose_executor_is_killed_is_made_all_the_same(tmp_path: Path, java: Java) -> None:
+    with Cluster(tmp_path, java) as cluster, Driver(tmp_path, java, cluster.master) as driver:
+        fill(driver)
+        driver.ask("arm")
+        driver.begin("step")
+        executor = next(one for one in driver.caught().parents() if one.name() == "java")
+        executor.kill()
+        answer = driver.answer()
+
+        # Spark makes up for it. If it gives up, the step is there to be made again.
+        assert answer.get("value") == 1 or answer["error"] == "StepFailed", answer
+        if "error" in answer:
+            assert driver.ask("step") == 1
+        check(driver, 2)
