@@ -7,11 +7,13 @@
         record = p.step()                        # every view is now what Spark SQL would answer
         p.view("top").to_pandas()
         p.changes("top", since=record.number - 1).to_pandas()
+        p.start()                                # or let it make the steps by itself
 
 A folder holds all of it: an SQLite file with the two documents, and blobs with log and state. Opening it
 again after a crash goes on where the last acknowledged append left off.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +26,7 @@ from tidemill.api.frames import Frame, Staging
 from tidemill.api.progress import Progress, tasks_of
 from tidemill.api.reader import Reader
 from tidemill.api.rows import Rows
+from tidemill.pipeline.continuous import Continuous
 from tidemill.pipeline.engine import FOLDER, Engine, Policy
 from tidemill.pipeline.errors import NotOpen, Refused
 from tidemill.pipeline.log.head import Receipt
@@ -37,7 +40,7 @@ from tidemill.pipeline.runtimes.runtime import Runtime
 from tidemill.pipeline.runtimes.session import check_session, create_session
 from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.step import Pending
-from tidemill.sql.planner import Planner
+from tidemill.sql.planner import PlanChange, Planner
 
 RuntimeName = Literal["batch", "inline"]
 
@@ -46,8 +49,8 @@ class Pipeline:
     """A pipeline in a folder, opened or created; survives a crash at any moment.
 
     Without a session one is started, tuned for small steps, and left running. One process may have the
-    folder open at a time; use it from one thread. Leaving the `with` block commits a version, so that the
-    next open has nothing to repeat.
+    folder open at a time. Appends, reads, `discard` and `wait` may come from any thread; do the rest from
+    one. Leaving the `with` block commits a version, so that the next open has nothing to repeat.
     """
 
     def __init__(
@@ -71,6 +74,8 @@ class Pipeline:
         except BaseException:
             self._folder.close()
             raise
+        self._continuous = Continuous(self._engine)
+        self._planning = threading.RLock()
         self._tasks = tasks_of(self.spark)
         self._reader = Reader(self.spark, self._folder.place.blobs)
         self._open = True
@@ -90,10 +95,10 @@ class Pipeline:
 
         Raises `Refused` with the line for what cannot be kept incrementally; the statements before it stand.
         """
-        engine = self._engine_open()
-        for change in self._planner.statements(text):
-            engine.change_plan(change.plan, change.fresh)
-            self._planner.load(change.plan)
+        self._engine_open()
+        with self._planning:
+            for change in self._planner.statements(text):
+                self._adopt(change)
 
     def table(self, name: str) -> DataFrame:
         """A table or view as a frame to build views from. It holds no rows: read those with `view`."""
@@ -116,14 +121,18 @@ class Pipeline:
             if spec is None:
                 return self._reader.change(self._planner.schema(name), (), runs.step - 1)
             return self._reader.state(spec, runs.of(spec.name), runs.step - 1)
-        change = self._planner.view(name, frame)
-        engine.change_plan(change.plan, change.fresh)
-        self._planner.load(change.plan)
+        with self._planning:
+            self._adopt(self._planner.view(name, frame))
         return None
 
     def drop(self, name: str) -> None:
         """Drop a view or table and its state. Refused, with their names, while others use it."""
         self.sql(f"DROP VIEW `{name}`" if name in self._planner.views else f"DROP TABLE `{name}`")
+
+    def _adopt(self, change: PlanChange) -> None:
+        with self._continuous.paused():
+            self._engine_open().change_plan(change.plan, change.fresh)
+        self._planner.load(change.plan)
 
     def explain(self) -> str:
         """The circuit: each operator with its keys, the state it keeps and what a change costs it."""
@@ -184,11 +193,11 @@ class Pipeline:
 
     def _source(self, table: str) -> Source:
         """The table's source; its rows are spread from the first append on."""
-        change = self._planner.settle(table)
-        if change is not None:
-            self._engine_open().change_plan(change.plan, change.fresh)
-            self._planner.load(change.plan)
-        return self._planner.source(table)
+        with self._planning:
+            change = self._planner.settle(table)
+            if change is not None:
+                self._adopt(change)
+            return self._planner.source(table)
 
     def _append(self, segments: Sequence[SegmentRef], producer: str | None, sequence: int | None) -> Receipt:
         return self._engine_open().append(segments, producer=producer, sequence=sequence)
@@ -199,11 +208,49 @@ class Pipeline:
         """Take what was appended and bring every view up to date. An empty step is numbered too.
 
         Raises `StepAborted` when the data made it fail: it is recorded, the views are as they were, and the
-        appends stay pending. Raises `StepFailed` when the machinery did: step again.
+        appends stay pending. Raises `StepFailed` when the machinery did: step again. Raises `NotNow` while
+        the pipeline runs by itself.
         """
         engine = self._engine_open()
-        with Progress(f"step {engine.root.last}", self._tasks):
+        with self._continuous.idle("step()"), Progress(f"step {engine.root.last}", self._tasks):
             return engine.step()
+
+    def start(self) -> None:
+        """Run in the background from now on: a step when something was appended, a version now and then.
+
+        A step that is aborted is logged as a warning, and others follow. One that the machinery fails is
+        tried again until it is done. Raises `NotNow` when it runs already.
+        """
+        self._engine_open()
+        self._continuous.start()
+
+    def pause(self) -> int:
+        """End the step under way and commit; the step that comes next. `start` goes on from there.
+
+        Raises the error that has ended the run, if one has.
+        """
+        self._engine_open()
+        return self._continuous.pause()
+
+    def stop(self) -> int:
+        """Like `pause`, but takes what was appended before this call first.
+
+        What is behind an append that fails stays pending.
+        """
+        self._engine_open()
+        return self._continuous.stop()
+
+    def wait(
+        self, *, step: int | None = None, offset: int | None = None, timeout_s: float | None = None
+    ) -> StepRecord:
+        """Wait until a step, or the one that has an append, is done and in the views; its record.
+
+        Raises `StepAborted` when the step was aborted: with an offset, when this append alone makes its step
+        fail. Raises `TimeoutError`, the error that has ended the run, `NotNow` when the pipeline does not
+        run, `NoSuchName` for an append that was discarded, and `Forgotten` for what is not kept any more.
+        """
+        self._engine_open()
+        return self._continuous.wait(step=step, offset=offset, timeout_s=timeout_s)
 
     def changes(self, view: str, since: int) -> Rows:
         """What changed in a view after step `since`, added up, each row with its `_weight`."""
@@ -213,15 +260,20 @@ class Pipeline:
 
     def checkpoint(self) -> int:
         """Commit a version now, durable on return; its number."""
-        return self._engine_open().commit()
+        self._engine_open()
+        return self._continuous.checkpoint()
 
     def close(self) -> None:
-        """Commit and let others have the folder. Safe to repeat."""
+        """Pause, commit and let others have the folder. Safe to repeat."""
         if not self._open:
             return
         self._open = False
         try:
+            self._continuous.close()
             self._engine.close()
+        except BaseException:
+            self._engine.abandon()
+            raise
         finally:
             self._folder.close()
 

@@ -22,7 +22,7 @@ from tidemill.pipeline.engine import Engine
 from tidemill.pipeline.errors import Forgotten, NoSuchName, NotNow, NotOpen, StepAborted, StepFailed
 from tidemill.pipeline.lifecycle import WorkerLoop
 from tidemill.pipeline.log.root import StepRecord
-from tidemill.pipeline.step import blocked
+from tidemill.pipeline.step import blocked, unfillable
 
 log = get_logger("tidemill.pipeline.continuous")
 T = TypeVar("T")
@@ -49,7 +49,8 @@ class EngineBody:
         self.commit_asked = False
 
     async def versions(self) -> range:
-        return await self._do(self._engine.versions)
+        kept = self._engine.root.versions
+        return range(kept[0].number, kept[-1].number + 1)
 
     async def open(self, version: int) -> int:  # noqa: ARG002
         """Go on from the newest version with the steps since then, which the engine still has: what failed
@@ -165,13 +166,18 @@ class Continuous:
             return self._engine.runs.step
 
     def stop(self) -> int:
-        """Like `pause`, after the steps that take what was appended before this call.
+        """Like `pause`, after the steps that take what was appended and fill what was created before.
 
         It is not waited for what is behind an append that fails, nor when no step ends any more.
         """
         with suppress(NotOpen):
             self._drain()
         return self.pause()
+
+    def close(self) -> None:
+        """Come to a halt if it runs. Raises the error that has ended the run, unless `pause` has."""
+        with self._verbs:
+            self._halt()
 
     def checkpoint(self) -> int:
         """Commit a version of all steps that are done by now; its number."""
@@ -260,8 +266,9 @@ class Continuous:
     def _drain(self) -> None:
         appended, moves = self._engine.appended(), True
         while self._running and moves:
-            step, root = self._engine.runs.step, self._engine.root
-            if root.position >= appended or blocked(root):
+            step, root, unfilled = self._engine.runs.step, self._engine.root, self._engine.unfilled
+            filled = not unfilled or unfillable(root, unfilled)
+            if (root.position >= appended and filled) or blocked(root):
                 return
             moves = self._await_step(step)
 

@@ -177,7 +177,7 @@ class Engine:
         """
         with self._owned():
             self.resume()
-            record = self._run(self._input.assign(fills=self._fills()))
+            record = self._run(self._input.assign(fills=self.unfilled))
             reach("engine.step.after_assign")
             done = self._settle(record)
         self._attend(self._commit_if_due)
@@ -196,7 +196,7 @@ class Engine:
 
         An append that has failed alone is not tried before it is discarded, unless `again`.
         """
-        return await self._input.read(step, token, fills=self._fills(), again=again)
+        return await self._input.read(step, token, fills=self.unfilled, again=again)
 
     def settle(self, record: StepRecord) -> StepRecord:
         """Run an assigned step to its end, whatever that is. Raises like `step`."""
@@ -271,7 +271,9 @@ class Engine:
         self._fresh -= frozenset(record.fills)
         self._steps_since_commit += 1
 
-    def _fills(self) -> tuple[str, ...]:
+    @property
+    def unfilled(self) -> tuple[str, ...]:
+        """The nodes that the next step fills with what their inputs already hold."""
         return tuple(sorted(self._fresh))
 
     def _replay(self, records: Sequence[StepRecord]) -> None:
@@ -338,10 +340,6 @@ class Engine:
         self._run(self._head.trim(needed_offset(self.root)))
         reach("engine.commit.after_trim")
         return self.root.version.number
-
-    def versions(self) -> range:
-        """The versions that are kept."""
-        return self._database.versions()
 
     @property
     def commit_due_s(self) -> float | None:

@@ -167,6 +167,17 @@ def test_stopping_takes_what_was_appended_first(bench: RunningBench, peaceful: B
     assert bench.views == peaceful.views
 
 
+def test_stopping_fills_new_views_first(bench: RunningBench, peaceful: Bench) -> None:
+    bench.step()
+    bench.engine.change_plan(PLANS[1], FRESH[1])
+    bench.run.start()
+    bench.run.stop()
+    peaceful.engine.change_plan(PLANS[1], FRESH[0] | FRESH[1])
+    peaceful.step()
+
+    assert bench.views == peaceful.views
+
+
 def test_versions_are_committed_under_load(bench: RunningBench, peaceful: Bench) -> None:
     bench.run.start()
     appending = threading.Thread(target=lambda: [bench.append() for _ in range(20)])
