@@ -272,9 +272,6 @@ def test_a_user_function_that_raises_aborts_the_step_with_its_words(
         assert rows(p, "n") == Counter({(3,): 1})
 
 
-@pytest.mark.xfail(
-    raises=StepAborted, reason="it is also called with NULL, for what else passes through the stage"
-)
 def test_a_user_function_sees_the_rows_of_its_view_only(spark: SparkSession, folder: Path) -> None:
     with Pipeline(spark, folder) as p:
         p.sql("CREATE TABLE x (a INT)")

@@ -84,7 +84,7 @@ class BatchRuntime:
                 frame = frame.repartitionById(self.workers, "dest")
             run = StageFunction(text, stage, layout, self.files.blobs)
             frame = frame.mapInArrow(run, fragment.schema_of(circuit, stage))
-            frame = fragment.select(frame, circuit, stage)
+            frame = fragment.select(frame, circuit, stage, self.workers)
         self._plan, self._circuit = frame, circuit
 
     def run(self, task: StepTask, deadline_s: float) -> tuple[Report, ...]:

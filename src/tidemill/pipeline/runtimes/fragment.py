@@ -4,7 +4,7 @@ A `SparkSelect` node is received by the stage after the one that sends to it. It
 Spark in a struct column of their own beside the parcels, so that any function of Spark can be applied.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -49,19 +49,49 @@ def schema_of(circuit: Circuit, stage: int) -> StructType:
     return StructType([*fields, *inputs])
 
 
-def select(frame: DataFrame, circuit: Circuit, stage: int) -> DataFrame:
-    """Apply the fragments that take rows from a stage."""
-    for position in leaving(circuit, stage):
-        node = circuit.nodes[position]
-        assert isinstance(node, SparkSelect)
-        others = [f"`{name}`" for name in frame.columns if name != _sent(position)]
-        frame = frame.selectExpr(*others, f"`{_sent(position)}`.*")
-        if node.where is not None:
-            frame = frame.where(f"node <> {position} OR ({node.where})")
-        values = ", ".join(f"'c{at}', {column}" for at, column in enumerate(node.columns))
-        kept = f"CASE WHEN node = {position} THEN named_struct({values}) END AS `{_received(position)}`"
-        frame = frame.selectExpr(*others, kept)
-    return frame
+def select(frame: DataFrame, circuit: Circuit, stage: int, workers: int) -> DataFrame:
+    """Apply the fragments that take rows from a stage, each to its own rows and to nothing else.
+
+    Spark evaluates a Python function for every row that comes by, whatever condition it stands under; so the
+    rows are taken apart and put together again. The shuffle in between is one that Spark makes once and
+    reads several times; were it made again, the same rows would come, as a stage is deterministic.
+    """
+    fragments = leaving(circuit, stage)
+    if not fragments:
+        return frame
+    shuffled = frame.repartitionById(workers, "dest")
+    parcels = [field.name for field in PARCEL_FIELDS]
+    result = shuffled.mapInArrow(Keep(None), frame.schema).select(*parcels)
+    for position in fragments:
+        mine = shuffled.mapInArrow(Keep(position), frame.schema)
+        result = result.unionByName(_computed(mine, circuit, position), allowMissingColumns=True)
+    return result
+
+
+def _computed(frame: DataFrame, circuit: Circuit, position: int) -> DataFrame:
+    node = circuit.nodes[position]
+    assert isinstance(node, SparkSelect)
+    head = [*(f"`{field.name}`" for field in PARCEL_FIELDS), f"`{_WEIGHT}`"]
+    frame = frame.selectExpr(*head, f"`{_sent(position)}`.*")
+    if node.where is not None:
+        frame = frame.where(node.where)
+    values = ", ".join(f"'c{at}', {column}" for at, column in enumerate(node.columns))
+    return frame.selectExpr(*head, f"named_struct({values}) AS `{_received(position)}`")
+
+
+class Keep:
+    """Keeps the rows of one fragment, or with None the parcels. Not as a filter: Spark would move that."""
+
+    def __init__(self, node: int | None) -> None:
+        self.node = node
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if self.node is None:
+                yield batch.filter(pc.is_valid(batch.column("blob")))
+            else:
+                rows = pc.and_(pc.equal(batch.column("node"), self.node), pc.is_null(batch.column("blob")))
+                yield batch.filter(rows)
 
 
 def widen(batch: pa.RecordBatch, circuit: Circuit, stage: int) -> pa.RecordBatch:
@@ -106,13 +136,14 @@ def send(parcel: Parcel) -> pa.RecordBatch:
 def receive(batch: pa.RecordBatch, circuit: Circuit, stage: int) -> Iterator[Parcel]:
     """The rows that fragments put out for a stage."""
     for position in leaving(circuit, stage - 1):
-        mine = batch.filter(pc.equal(batch.column("node"), position))
+        rows = pc.and_(pc.equal(batch.column("node"), position), pc.is_null(batch.column("blob")))
+        mine = batch.filter(rows)
         if mine.num_rows:
             schema = circuit.nodes[position].schema
             found = mine.column(_received(position))
-            rows = types.conform(found.flatten(), schema)
+            columns = types.conform(found.flatten(), schema)
             weights = mine.column(_WEIGHT).to_numpy()
-            yield Parcel(mine.column("dest")[0].as_py(), stage, position, 0, ZSet(rows, weights))
+            yield Parcel(mine.column("dest")[0].as_py(), stage, position, 0, ZSet(columns, weights))
 
 
 def as_abort(error: PySparkException, circuit: Circuit) -> StepAborted | None:
