@@ -26,7 +26,9 @@ class PipelineFolder:
     """An open folder. Raises `AlreadyOpen` when another process has it, `ForeignState` for other content."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
+        if "://" in str(path) or ":/" in str(path):
+            raise ForeignState(f"{path}: a pipeline's folder is a path of this machine")
+        self.path = path.expanduser().absolute()
         self._check()
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = FolderLock(self.path)

@@ -11,14 +11,18 @@ from typing import Any, TypeAlias
 import msgspec
 import pandas as pd
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from tidemill.api.python_rows import from_rows, from_values
 from tidemill.base.ids import new_token
-from tidemill.pipeline.errors import BadInput
+from tidemill.pipeline.errors import AppendFailed, BadInput
 from tidemill.pipeline.ingest import WEIGHT, to_change
 from tidemill.pipeline.log.segment import SegmentRef, write_segment
 from tidemill.pipeline.plan.node import Source
-from tidemill.store.blobs import Blobs
+from tidemill.pipeline.runtimes.batch import reason_of
+from tidemill.store.blobs import BlobNoSpace, Blobs
 
 Frame: TypeAlias = DataFrame | pd.DataFrame | pa.Table | pa.RecordBatch | Sequence[Mapping[str, Any]]
 
@@ -55,10 +59,15 @@ class Staging:
 
     def _stage_spark(self, frame: DataFrame) -> tuple[SegmentRef, ...]:
         _check_names(self.table, frame)
-        refs = frame.mapInArrow(self._stage_batches, _REF).toArrow().column(0).to_pylist()
+        try:
+            refs = frame.mapInArrow(self._stage_batches, _REF).toArrow().column(0).to_pylist()
+        except (PySparkException, Py4JError) as error:
+            raise AppendFailed(f"table {self.table.table}: {reason_of(error)}") from error
         found = [msgspec.json.decode(ref) for ref in refs]
         if errors := sorted(item["error"] for item in found if "error" in item):
             raise BadInput(errors[0])
+        if errors := sorted(item["full"] for item in found if "full" in item):
+            raise BlobNoSpace(errors[0])
         return tuple(msgspec.convert(item, SegmentRef) for item in found)
 
     def _stage_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,8 +76,9 @@ class Staging:
             for rows in _gathered(batches):
                 for ref in self._stage_arrow(rows):
                     yield pa.RecordBatch.from_pydict({"ref": [msgspec.json.encode(ref).decode()]})
-        except BadInput as error:
-            text = msgspec.json.encode({"error": str(error)}).decode()
+        except (BadInput, BlobNoSpace) as error:
+            kind = "error" if isinstance(error, BadInput) else "full"
+            text = msgspec.json.encode({kind: str(error)}).decode()
             yield pa.RecordBatch.from_pydict({"ref": [text]})
 
     def _to_arrow(self, frame: Any) -> pa.Table:
@@ -78,11 +88,10 @@ class Staging:
             return pa.Table.from_batches([frame])
         try:
             if isinstance(frame, pd.DataFrame):
-                return pa.Table.from_pandas(frame, self._hint(map(str, frame.columns)), preserve_index=False)
+                return self._from_pandas(frame)
             if isinstance(frame, Sequence) and all(isinstance(row, Mapping) for row in frame):
-                names = dict.fromkeys(name for row in frame for name in row)
-                return pa.Table.from_pylist([dict(row) for row in frame], self._hint(names))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+                return from_rows(self.table, frame)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             reason = str(error).partition("\n")[0]
             raise BadInput(f"table {self.table.table}: {reason}") from error
         raise BadInput(
@@ -90,15 +99,22 @@ class Staging:
             f"or as a list of dicts, not as {type(frame).__name__}"
         )
 
-    def _hint(self, names: Iterable[str]) -> pa.Schema | None:
-        """The table's types for these columns, so that Python values become what the table wants.
+    def _from_pandas(self, frame: pd.DataFrame) -> pa.Table:
+        """Columns of Python objects are taken value by value, the others as they lie in memory."""
+        if not len(frame.columns):
+            return from_rows(self.table, [])
+        columns = {
+            str(name): from_values(self.table, str(name), _objects(frame[name]))
+            if frame[name].dtype == object
+            else pa.Array.from_pandas(frame[name])
+            for name in frame.columns
+        }
+        return pa.table(columns)
 
-        None when a column is not known: the check of names says so better than a conversion would.
-        """
-        known = {field.name: field.with_nullable(True) for field in self.table.schema}
-        known[WEIGHT] = pa.field(WEIGHT, pa.int64())
-        names = list(names)
-        return pa.schema([known[name] for name in names]) if all(name in known for name in names) else None
+
+def _objects(column: "pd.Series[Any]") -> list[Any]:
+    """The values, with None for what pandas takes for missing."""
+    return [None if value is pd.NaT or value is pd.NA else value for value in column]
 
 
 def _check_names(table: Source, frame: DataFrame) -> None:

@@ -14,7 +14,8 @@ again after a crash goes on where the last acknowledged append left off.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, overload
@@ -28,7 +29,7 @@ from tidemill.api.reader import Reader
 from tidemill.api.rows import Rows
 from tidemill.pipeline.continuous import Continuous
 from tidemill.pipeline.engine import FOLDER, Engine, Policy
-from tidemill.pipeline.errors import NotOpen, Refused
+from tidemill.pipeline.errors import BadInput, NotOpen, Refused
 from tidemill.pipeline.log.head import Receipt
 from tidemill.pipeline.log.root import StepRecord
 from tidemill.pipeline.log.segment import SegmentRef
@@ -37,9 +38,10 @@ from tidemill.pipeline.runtimes.batch import BatchRuntime
 from tidemill.pipeline.runtimes.cluster import prepare_cluster
 from tidemill.pipeline.runtimes.inline import InlineRuntime
 from tidemill.pipeline.runtimes.runtime import Runtime
-from tidemill.pipeline.runtimes.session import check_session, create_session
+from tidemill.pipeline.runtimes.session import check_python, check_session, create_session
 from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.step import Pending
+from tidemill.pipeline.zset import SHARDS
 from tidemill.sql.planner import PlanChange, Planner
 
 RuntimeName = Literal["batch", "inline"]
@@ -81,7 +83,10 @@ class Pipeline:
         self._open = True
 
     def _runtime(self, name: RuntimeName, files: RunFiles, workers: int | None) -> Runtime:
+        if workers is not None and not 1 <= workers <= SHARDS:
+            raise Refused(f"{workers} pipeline workers: at least 1, at most {SHARDS}")
         if name == "batch":
+            check_python(self.spark)
             prepare_cluster(self.spark, files.blobs)
             return BatchRuntime(self.spark, files, workers)
         if name == "inline":
@@ -95,8 +100,7 @@ class Pipeline:
 
         Raises `Refused` with the line for what cannot be kept incrementally; the statements before it stand.
         """
-        self._engine_open()
-        with self._planning:
+        with self._plan():
             for change in self._planner.statements(text):
                 self._adopt(change)
 
@@ -121,13 +125,24 @@ class Pipeline:
             if spec is None:
                 return self._reader.change(self._planner.schema(name), (), runs.step - 1)
             return self._reader.state(spec, runs.of(spec.name), runs.step - 1)
-        with self._planning:
+        if not isinstance(frame, DataFrame):
+            raise Refused(f"view {name}: made of a DataFrame over the tables; SQL text goes to sql()")
+        with self._plan():
             self._adopt(self._planner.view(name, frame))
         return None
 
     def drop(self, name: str) -> None:
         """Drop a view or table and its state. Refused, with their names, while others use it."""
         self.sql(f"DROP VIEW `{name}`" if name in self._planner.views else f"DROP TABLE `{name}`")
+
+    @contextmanager
+    def _plan(self) -> Iterator[None]:
+        """One at a time, and under the settings with which the pipeline was opened."""
+        engine = self._engine_open()
+        with self._planning:
+            self._planner.check_settings()
+            self._planner.step = engine.root.last
+            yield
 
     def _adopt(self, change: PlanChange) -> None:
         with self._continuous.paused():
@@ -200,6 +215,8 @@ class Pipeline:
             return self._planner.source(table)
 
     def _append(self, segments: Sequence[SegmentRef], producer: str | None, sequence: int | None) -> Receipt:
+        if (producer is None) != (sequence is None):
+            raise BadInput("producer and sequence go together: who appends, and the number of this append")
         return self._engine_open().append(segments, producer=producer, sequence=sequence)
 
     # Steps
@@ -212,6 +229,8 @@ class Pipeline:
         the pipeline runs by itself.
         """
         engine = self._engine_open()
+        if not engine.prepared:
+            self._planner.check_settings()  # fragments are analysed anew, under what the session has now
         with self._continuous.idle("step()"), Progress(f"step {engine.root.last}", self._tasks):
             return engine.step()
 
@@ -256,6 +275,7 @@ class Pipeline:
         """What changed in a view after step `since`, added up, each row with its `_weight`."""
         engine = self._engine_open()
         last = engine.runs.step - 1
+        since = max(since, self._planner.since(view) - 1)
         return self._reader.change(self._planner.schema(view), engine.changes(view, since, last), last)
 
     def checkpoint(self) -> int:

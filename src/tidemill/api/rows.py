@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from tidemill.pipeline.errors import PipelineError
 from tidemill.pipeline.ingest import WEIGHT
 from tidemill.pipeline.zset import ZSet
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
+
+
+_MOST_ROWS = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,10 @@ def as_batch(piece: ZSet, *, weighted: bool) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(columns, schema=weighted_schema(piece.schema))
     if (piece.weights == 1).all():
         return piece.rows
+    if float(np.maximum(piece.weights, 0).sum(dtype=np.float64)) > _MOST_ROWS:
+        raise PipelineError(
+            "a row is there more often than can be listed; read the changes, which have weights"
+        )
     return piece.take(np.repeat(np.arange(len(piece)), np.maximum(piece.weights, 0))).rows
 
 

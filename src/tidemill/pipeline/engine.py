@@ -19,7 +19,7 @@ import msgspec
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_token
 from tidemill.base.log import get_logger
-from tidemill.pipeline.errors import Forgotten, NotOpen, StepAborted, StepFailed
+from tidemill.pipeline.errors import ForeignState, Forgotten, NotOpen, StepAborted, StepFailed
 from tidemill.pipeline.failpoint import reach
 from tidemill.pipeline.live import LiveRuns
 from tidemill.pipeline.log.file import BlobFiles
@@ -46,7 +46,7 @@ from tidemill.pipeline.step import Limits, Pending, abort, discard, pending, rep
 from tidemill.pipeline.task import Report, StepTask
 from tidemill.pipeline.versions import RootVersions, put_runs, runs_of
 from tidemill.store import Store
-from tidemill.store.blobs import BlobError, BlobRef, Blobs
+from tidemill.store.blobs import BlobError, BlobMissing, BlobRef, Blobs
 
 log = get_logger("tidemill.pipeline.engine")
 T = TypeVar("T")
@@ -119,11 +119,14 @@ class Engine:
         root = self._run(self._owner.take_over(Root(pipeline, dict(settings))))
         reach("engine.open.after_take_over")
         with self._owned():
-            self._load_plan(root)
             self._fresh = frozenset((root.catalog or {}).get("fresh", ()))
             self._versions = RootVersions(self._owner, self._run)
             self._database = Database(self.place.blobs, self._versions, FOLDER, root.term, root.pipeline)
-            self._database.open(self._database.versions()[-1])
+            try:
+                self._load_plan(root)
+                self._database.open(self._database.versions()[-1])
+            except BlobMissing as error:
+                raise ForeignState(f"not the files of this pipeline, or some are gone: {error}") from error
             self.runs = self._of_plan(runs_of(self._database))
             records = self.records(root.version.step, root.steps.next)
             self._replay(to_replay(root.version, records))
@@ -144,6 +147,11 @@ class Engine:
     def root(self) -> Root:
         """The root document. Raises `NotOpen` once another owner has taken over."""
         return self._owner.root
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the runtime is ready for the steps of the plan."""
+        return self._prepared == self.plan.circuit.digest
 
     # Input
 
@@ -231,7 +239,7 @@ class Engine:
         return next(found for found in reversed(self.root.steps.tail) if found.number == record.number)
 
     def _attempt(self, record: StepRecord) -> tuple[Report, ...]:
-        if self._prepared != self.plan.circuit.digest:
+        if not self.prepared:
             self.runtime.prepare(self.plan.circuit)
             self._prepared = self.plan.circuit.digest
         reports = self.runtime.run(self._task(record), self.policy.deadline_s)

@@ -4,6 +4,7 @@ PipelineError
 ├─ Refused             the query cannot be kept incrementally; says the construct and what to write instead
 │  └─ UnsupportedType  a column has a type that cannot be kept
 ├─ BadInput            the rows of an append do not fit their table; nothing was appended
+├─ AppendFailed        the machinery failed to stage an append: a job, a disk; nothing was appended
 ├─ SequenceGap         a producer's sequence number is not the next one; nothing was appended
 ├─ StepAborted         the data of a step made it fail; recorded, the views are as they were
 ├─ StepFailed          the machinery failed a step: its job, disk or deadline; step again
@@ -42,6 +43,12 @@ class BadInput(PipelineError):
     """The rows do not fit the table. Nothing was appended."""
 
     code = "pipeline.bad_input"
+
+
+class AppendFailed(PipelineError):
+    """The machinery failed while the rows were staged, not the rows. Nothing was appended; try again."""
+
+    code = "pipeline.append_failed"
 
 
 class SequenceGap(PipelineError):

@@ -57,7 +57,7 @@ def _weights(table: Source, rows: pa.Table, weight: int | None) -> Any:
     if not pa.types.is_integer(column.type) or column.null_count:
         raise BadInput(f"table {table.table}: {WEIGHT} must be whole numbers, without NULL")
     weights = np.asarray(_cast(table, WEIGHT, column, pa.int64()))
-    if table.key and (np.abs(weights) > 1).any():
+    if table.key and ((weights > 1) | (weights < -1)).any():
         raise BadInput(f"table {table.table}: with a primary key, {WEIGHT} is 1 or -1")
     return weights
 
@@ -91,7 +91,7 @@ def _cast(table: Source, name: str, array: pa.Array, kind: pa.DataType, zone: st
         array = array.dictionary_decode()
     if array.type == kind:
         return array
-    if not _may_become(array.type, kind):
+    if not may_become(array.type, kind):
         raise BadInput(f"table {table.table}: column {name} is {types.sql_name(kind)}, not {array.type}")
     try:
         if pa.types.is_timestamp(kind) and kind.tz and array.type.tz is None:
@@ -105,7 +105,7 @@ def _cast(table: Source, name: str, array: pa.Array, kind: pa.DataType, zone: st
         raise BadInput(f"table {table.table}: column {name} ({types.sql_name(kind)}): {reason}") from error
 
 
-def _may_become(found: pa.DataType, kind: pa.DataType) -> bool:
+def may_become(found: pa.DataType, kind: pa.DataType) -> bool:
     """Whether values of one type can be kept in another without a change of meaning."""
     pairs = (
         (pa.types.is_integer, lambda t: pa.types.is_integer(t) or pa.types.is_decimal(t)),
@@ -132,7 +132,7 @@ def _may_become(found: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _fits(found: pa.DataType, kind: pa.DataType) -> bool:
-    return found == kind or _may_become(found, kind)
+    return found == kind or may_become(found, kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:

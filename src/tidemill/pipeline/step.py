@@ -35,6 +35,11 @@ class Pending(Struct, frozen=True):
     step: int | None = None
     failure: Failure | None = None
 
+    @property
+    def offset(self) -> int:
+        """What `discard` takes."""
+        return self.entry.offset
+
 
 def assign(
     root: Root, waiting: Sequence[Entry], limits: Limits, *, clock: int, fills: Iterable[str] = ()

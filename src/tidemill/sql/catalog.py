@@ -24,6 +24,8 @@ class Table:
 class View:
     schema: Any
     position: int
+    since: int = 0
+    """The first step that may have changed it: what an earlier view of its name put out is not its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from tidemill.pipeline.engine import Plan
-from tidemill.pipeline.errors import NameTaken, NoSuchName, Refused
+from tidemill.pipeline.errors import NameTaken, NoSuchName, Refused, WrongSettings
 from tidemill.pipeline.operators.registry import build
 from tidemill.pipeline.plan import node as nodes
 from tidemill.pipeline.plan.circuit import Circuit
@@ -51,6 +51,7 @@ class Planner:
         self._frames = Frames(spark)
         self._catalog = Catalog()
         self._epoch = 0
+        self.step = 0  # the one that comes next
 
     def load(self, plan: Plan) -> None:
         """Go on from this plan."""
@@ -65,6 +66,25 @@ class Planner:
     def settings(self) -> dict[str, str]:
         """The settings of the session that change answers, as they were when first asked for."""
         return catalyst.settings(self._spark)
+
+    def check_settings(self) -> None:
+        """Raise `WrongSettings` when the session's settings have been changed since."""
+        now = catalyst.settings(self._spark)
+        changed = [name for name, value in self.settings.items() if now.get(name) != value]
+        if changed:
+            name = changed[0]
+            raise WrongSettings(
+                f"{name} was changed to {now.get(name)!r} on the open session; the pipeline was opened with "
+                f"{self.settings[name]!r}: set it back"
+            )
+
+    def since(self, view: str) -> int:
+        """The first step that may have changed a view."""
+        self._check_known(view)
+        if view not in self._catalog.views:
+            known = ", ".join(self._catalog.views) or "none yet"
+            raise NoSuchName(f"{view} is a table, and changes are kept of views: {known}")
+        return self._catalog.views[view].since
 
     @property
     def zone(self) -> str:
@@ -169,7 +189,7 @@ class Planner:
             tables[table] = replace(tables[table], shard_key=key)
         for table, position in addition.sources.items():
             tables[table] = replace(tables[table], position=position)
-        views = {**self._catalog.views, name: View(addition.schema, addition.position)}
+        views = {**self._catalog.views, name: View(addition.schema, addition.position, self.step)}
         return self._changed(Catalog(tables, views, addition.circuit))
 
     def _drop(self, statement: DropTable | DropView) -> PlanChange | None:

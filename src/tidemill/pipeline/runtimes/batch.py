@@ -139,7 +139,7 @@ class BatchRuntime:
                 ) from error
             # Errors of the data are among those that PySpark knows; what it passes on raw is the machinery.
             aborted = isinstance(error, PySparkException) and fragment.as_abort(error, self._circuit)
-            raise aborted or StepFailed(f"{what}: {_reason(error)}") from error
+            raise aborted or StepFailed(f"{what}: {reason_of(error)}") from error
         finally:
             timer.cancel()
             with suppress(Py4JError):  # the JVM itself may be gone
@@ -252,11 +252,12 @@ def decode_reports(rows: pa.Table) -> tuple[Report, ...]:
     return tuple(msgspec.json.decode(blob, type=Report) for blob in rows.column("blob").to_pylist())
 
 
-def _reason(error: PySparkException | Py4JError) -> str:
+def reason_of(error: PySparkException | Py4JError) -> str:
     """One line: of an error of the JVM that of its innermost cause which says anything."""
     reason = str(error)
     cause = error.java_exception if isinstance(error, Py4JJavaError) else None
     while cause is not None:
         reason = cause.getMessage() or reason
         cause = cause.getCause()
-    return reason.strip().partition("\n")[0]
+    lines = reason.strip().splitlines() or [type(error).__name__]
+    return lines[-1].strip() if "Traceback" in reason else lines[0]

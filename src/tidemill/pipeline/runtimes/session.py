@@ -7,6 +7,7 @@ user has it.
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -128,6 +129,22 @@ def check_session(spark: object) -> None:
         raise Refused(f"this is no SparkSession but a {type(spark).__name__}")
     if spark.sparkContext._jsc is None:
         raise Refused("this Spark session was stopped")
+
+
+def check_python(spark: SparkSession) -> None:
+    """Raise `Refused` when the tasks of a local session run in a Python that lacks this package."""
+    context = spark.sparkContext
+    python = shutil.which(context.pythonExec)
+    if not is_local(str(context.master)) or (python and Path(python).parent == Path(sys.executable).parent):
+        return
+    probe = [python or context.pythonExec, "-c", "import tidemill.pipeline.worker"]
+    try:
+        subprocess.run(probe, check=True, capture_output=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Refused(
+            f"Spark's tasks would run in {python or context.pythonExec}, which lacks "
+            f"tidemill or what it needs: set PYSPARK_PYTHON={sys.executable} before the session is started"
+        ) from error
 
 
 def advise(spark: SparkSession) -> list[Advice]:

@@ -1,0 +1,100 @@
+"""What people do by mistake: each is told plainly, and nothing is harmed."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from e2e.auctions import rows
+from tidemill import Pipeline
+from tidemill.pipeline.errors import BadInput, ForeignState, NoSuchName, Refused, WrongSettings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "pipeline"
+
+
+def test_settings_changed_on_the_open_session_make_no_view(spark: SparkSession, folder: Path) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (a INT)")
+        before = spark.conf.get("spark.sql.ansi.enabled")
+        spark.conf.set("spark.sql.ansi.enabled", "false" if before == "true" else "true")
+        try:
+            with pytest.raises(WrongSettings, match=r"spark\.sql\.ansi\.enabled was changed"):
+                p.sql("CREATE VIEW v AS SELECT a + 1 AS a FROM t")
+        finally:
+            spark.conf.set("spark.sql.ansi.enabled", before or "true")
+        p.sql("CREATE VIEW v AS SELECT a + 1 AS a FROM t")
+
+        assert p.views == ("v",)
+
+
+def test_a_view_that_is_made_again_has_none_of_the_changes_of_the_old_one(
+    spark: SparkSession, folder: Path
+) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (a INT); CREATE VIEW v AS SELECT a FROM t")
+        p.insert("t", [{"a": 1}])
+        p.step()
+        p.drop("v")
+        p.sql("CREATE VIEW v AS SELECT a * 10 AS b FROM t")
+        p.step()
+
+        assert p.changes("v", since=-1).to_arrow().to_pylist() == [{"b": 10, "_weight": 1}]
+
+
+def test_a_table_has_no_changes_to_read(spark: SparkSession, folder: Path) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (a INT)")
+
+        with pytest.raises(NoSuchName, match="t is a table, and changes are kept of views"):
+            p.changes("t", since=0)
+
+
+def test_a_view_is_not_made_of_text(spark: SparkSession, folder: Path) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p, pytest.raises(Refused, match=r"goes to sql\(\)"):
+        p.view("v", "SELECT 1")  # type: ignore[call-overload]
+
+
+def test_a_number_without_a_producer_is_refused(spark: SparkSession, folder: Path) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (a INT)")
+
+        with pytest.raises(BadInput, match="go together"):
+            p.insert("t", [{"a": 1}], sequence=1)
+
+
+@pytest.mark.parametrize("workers", [0, -1, 65])
+def test_a_number_of_pipeline_workers_that_cannot_be_is_refused(
+    spark: SparkSession, folder: Path, workers: int
+) -> None:
+    with pytest.raises(Refused, match="at least 1, at most 64"):
+        Pipeline(spark, folder, workers=workers)
+
+
+def test_an_address_is_not_a_folder(spark: SparkSession) -> None:
+    with pytest.raises(ForeignState, match="a path of this machine"):
+        Pipeline(spark, "s3://bucket/pipeline")
+
+
+def test_blobs_of_another_pipeline_are_not_taken(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        with Pipeline(spark, tmp_path / name, runtime="inline") as p:
+            p.sql("CREATE TABLE t (a INT)")
+            p.step()
+    (tmp_path / "one/blobs").rename(tmp_path / "away")
+    (tmp_path / "other/blobs").rename(tmp_path / "one/blobs")
+
+    with pytest.raises(ForeignState, match="not the files of this pipeline"):
+        Pipeline(spark, tmp_path / "one", runtime="inline")
+
+
+def test_nothing_to_insert_is_an_append_of_nothing(spark: SparkSession, folder: Path) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (a INT, b STRING); CREATE VIEW v AS SELECT a FROM t")
+        p.insert("t", [])
+        p.step()
+
+        assert rows(p, "v") == Counter()
