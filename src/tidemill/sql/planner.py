@@ -1,6 +1,6 @@
 """Statements and frames into plans: what a pipeline computes next, and which of its nodes start empty."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -80,11 +80,11 @@ class Planner:
 
     def since(self, view: str) -> int:
         """The first step that may have changed a view."""
-        self._check_known(view)
-        if view not in self._catalog.views:
+        name = self.name_of(view)
+        if name not in self._catalog.views:
             known = ", ".join(self._catalog.views) or "none yet"
             raise NoSuchName(f"{view} is a table, and changes are kept of views: {known}")
-        return self._catalog.views[view].since
+        return self._catalog.views[name].since
 
     @property
     def zone(self) -> str:
@@ -101,18 +101,25 @@ class Planner:
 
     def frame(self, name: str) -> Frame:
         """A table or view as an empty frame, for queries over it."""
-        self._check_known(name)
+        name = self.name_of(name)
         register(self._frames, self._catalog)
         return self._frames.frame(name)
 
+    def name_of(self, name: str) -> str:
+        """The table or view that the session means by the name, spelled as it was created."""
+        names = (*self._catalog.tables, *self._catalog.views)
+        found = self._found(name, names)
+        if found is None:
+            known = ", ".join(names) or "none yet"
+            raise NoSuchName(f"there is no table or view {name}; there are: {known}")
+        return found
+
     def schema(self, name: str) -> pa.Schema:
-        self._check_known(name)
-        entry = self._catalog.tables.get(name) or self._catalog.views[name]
-        return schema_from_spark(entry.schema)
+        return schema_from_spark(self._entry(name).schema)
 
     def source(self, table: str) -> nodes.Source:
         """The source of a table that is settled."""
-        position = self._table(table).position
+        position = self._catalog.tables[self._table(table)].position
         found = self._catalog.circuit.nodes[position] if position is not None else None
         if not isinstance(found, nodes.Source):
             raise NoSuchName(f"table {table} has no source yet")
@@ -120,8 +127,7 @@ class Planner:
 
     def state(self, name: str) -> StateSpec | None:
         """The state that holds the rows of a table or view; None for a table that was never appended to."""
-        self._check_known(name)
-        entry = self._catalog.tables.get(name) or self._catalog.views[name]
+        entry = self._entry(name)
         if entry.position is None:
             return None
         circuit = self._catalog.circuit
@@ -148,7 +154,8 @@ class Planner:
 
     def settle(self, table: str) -> PlanChange | None:
         """Decide by which columns a table's rows are spread, as they are about to come; None if it is."""
-        entry = self._table(table)
+        table = self._table(table)
+        entry = self._catalog.tables[table]
         if entry.position is not None:
             return None
         key = entry.shard_key or entry.key or tuple(range(len(entry.schema["fields"])))
@@ -169,7 +176,7 @@ class Planner:
         raise Refused(f"{statement.place}: {type(statement).__name__} is not known")
 
     def _create_table(self, statement: CreateTable) -> PlanChange | None:
-        if statement.if_not_exists and statement.name in self._catalog.tables:
+        if statement.if_not_exists and self._found(statement.name, self._catalog.tables):
             return None
         self._check_free(statement.name, "table")
         schema, key = catalyst.table_schema(self._spark, statement)
@@ -177,7 +184,7 @@ class Planner:
         return self._changed(replace(self._catalog, tables={**self._catalog.tables, statement.name: table}))
 
     def _create_view(self, statement: CreateView) -> PlanChange | None:
-        if statement.if_not_exists and statement.name in self._catalog.views:
+        if statement.if_not_exists and self._found(statement.name, self._catalog.views):
             return None
         self._check_free(statement.name, "view")
         addition = plan_view(self._frames, self._catalog, statement.name, statement, self._epoch)
@@ -193,12 +200,13 @@ class Planner:
         return self._changed(Catalog(tables, views, addition.circuit))
 
     def _drop(self, statement: DropTable | DropView) -> PlanChange | None:
-        name, is_view = statement.name, isinstance(statement, DropView)
-        there = name in (self._catalog.views if is_view else self._catalog.tables)
-        if not there:
+        is_view = isinstance(statement, DropView)
+        name = self._found(statement.name, self._catalog.views if is_view else self._catalog.tables)
+        if name is None:
             if statement.if_exists:
                 return None
-            raise NoSuchName(f"{statement.place}: there is no {'view' if is_view else 'table'} {name}")
+            kind = "view" if is_view else "table"
+            raise NoSuchName(f"{statement.place}: there is no {kind} {statement.name}")
         self._check_unused(name)
         tables = {other: entry for other, entry in self._catalog.tables.items() if is_view or other != name}
         views = {other: entry for other, entry in self._catalog.views.items() if not is_view or other != name}
@@ -217,21 +225,29 @@ class Planner:
         fresh = set(catalog.circuit.fingerprints) - set(self._catalog.circuit.fingerprints)
         return PlanChange(Plan(catalog.circuit, msgspec.to_builtins(kept)), frozenset(fresh))
 
-    def _table(self, name: str) -> Table:
-        if name not in self._catalog.tables:
+    def _found(self, name: str, names: Iterable[str]) -> str | None:
+        """Which of the names is meant, as Spark compares names."""
+        if name in names or self.settings["spark.sql.caseSensitive"] == "true":
+            return name if name in names else None
+        return next((known for known in names if known.lower() == name.lower()), None)
+
+    def _entry(self, name: str) -> Table | View:
+        name = self.name_of(name)
+        return self._catalog.tables.get(name) or self._catalog.views[name]
+
+    def _table(self, name: str) -> str:
+        """The name of a table as it was created."""
+        found = self._found(name, self._catalog.tables)
+        if found is None:
             known = ", ".join(self._catalog.tables) or "none yet"
             raise NoSuchName(f"there is no table {name}; tables: {known}")
-        return self._catalog.tables[name]
-
-    def _check_known(self, name: str) -> None:
-        if name not in self._catalog.tables and name not in self._catalog.views:
-            known = ", ".join((*self._catalog.tables, *self._catalog.views)) or "none yet"
-            raise NoSuchName(f"there is no table or view {name}; there are: {known}")
+        return found
 
     def _check_free(self, name: str, what: str) -> None:
-        if name in self._catalog.tables or name in self._catalog.views:
-            kind = "view" if name in self._catalog.views else "table"
-            raise NameTaken(f"{what} {name}: there is a {kind} of that name")
+        for kind, names in (("view", self._catalog.views), ("table", self._catalog.tables)):
+            if found := self._found(name, names):
+                alike = "of that name" if found == name else f"{found}, and the session ignores case"
+                raise NameTaken(f"{what} {name}: there is a {kind} {alike}")
 
 
 def _pruned(catalog: Catalog) -> Catalog:
