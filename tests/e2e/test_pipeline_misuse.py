@@ -1,14 +1,17 @@
 """What people do by mistake: each is told plainly, and nothing is harmed."""
 
+import datetime as dt
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from e2e.auctions import rows
 from tidemill import Pipeline
-from tidemill.pipeline.errors import BadInput, ForeignState, NoSuchName, Refused, WrongSettings
+from tidemill.pipeline.errors import BadInput, ForeignState, NoSuchName, Refused, StepAborted, WrongSettings
 
 
 @pytest.fixture
@@ -98,3 +101,55 @@ def test_nothing_to_insert_is_an_append_of_nothing(spark: SparkSession, folder: 
         p.step()
 
         assert rows(p, "v") == Counter()
+
+
+def test_an_append_to_a_dropped_table_is_not_the_next_ones_of_its_name(
+    spark: SparkSession, folder: Path
+) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (a INT)")
+        p.insert("t", [{"a": 111}])
+        p.sql("DROP TABLE t; CREATE TABLE t (b STRING)")
+        p.insert("t", [{"b": "new"}])
+        p.step()
+
+        assert rows(p, "t") == Counter({("new",): 1})
+
+
+def test_a_new_view_that_cannot_be_filled_blames_no_append(spark: SparkSession, folder: Path) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (id INT PRIMARY KEY, x INT)")
+        p.insert("t", [{"id": 1, "x": 0}])
+        p.step()
+        p.sql("CREATE VIEW v AS SELECT id, 10 div x AS q FROM t")
+        p.insert("t", [{"id": 3, "x": 4}])
+        with pytest.raises(StepAborted, match=r"view v.*could not be filled"):
+            p.step()
+        assert [waiting.failure for waiting in p.pending()] == [None]
+        p.insert("t", [{"id": 1, "x": 5}])
+        p.step()
+
+        assert rows(p, "v") == Counter({(3, 2): 1, (1, 2): 1})
+
+
+@pytest.mark.parametrize("kind", ["list", "pandas", "arrow", "spark"])
+def test_a_time_without_a_zone_is_meant_in_the_sessions(spark: SparkSession, folder: Path, kind: str) -> None:
+    moment = dt.datetime(2024, 1, 1, 12)
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        frames = {
+            "list": [{"at": moment}],
+            "pandas": pd.DataFrame({"at": [pd.Timestamp(moment)]}),
+            "arrow": pa.table({"at": [moment]}),
+            "spark": spark.createDataFrame(pd.DataFrame({"at": [pd.Timestamp(moment)]})),
+        }
+        with Pipeline(spark, folder, runtime="inline") as p:
+            p.sql("CREATE TABLE t (at TIMESTAMP)")
+            p.insert("t", frames[kind])
+            p.step()
+            [row] = list(p.view("t"))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before or "UTC")
+
+    assert row["at"] == dt.datetime(2024, 1, 1, 3, tzinfo=dt.UTC)

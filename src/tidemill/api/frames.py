@@ -55,7 +55,8 @@ class Staging:
             change = to_change(self.table, piece, weight=self.weight, zone=self.zone)
             if len(change):
                 name = f"{self.folder}/in/{new_token()}"
-                yield write_segment(self.blobs, name, self.table.table, change, self.table.shard_key)
+                ref = write_segment(self.blobs, name, self.table.table, change, self.table.shard_key)
+                yield msgspec.structs.replace(ref, epoch=self.table.epoch)
 
     def _stage_spark(self, frame: DataFrame) -> tuple[SegmentRef, ...]:
         _check_names(self.table, frame)

@@ -79,6 +79,7 @@ class Pipeline:
         self._continuous = Continuous(self._engine)
         self._planning = threading.RLock()
         self._tasks = tasks_of(self.spark)
+        self._checked = ""
         self._reader = Reader(self.spark, self._folder.place.blobs)
         self._open = True
 
@@ -229,8 +230,9 @@ class Pipeline:
         the pipeline runs by itself.
         """
         engine = self._engine_open()
-        if not engine.prepared:
+        if self._checked != engine.plan.circuit.digest:
             self._planner.check_settings()  # fragments are analysed anew, under what the session has now
+            self._checked = engine.plan.circuit.digest
         with self._continuous.idle("step()"), Progress(f"step {engine.root.last}", self._tasks):
             return engine.step()
 

@@ -148,11 +148,6 @@ class Engine:
         """The root document. Raises `NotOpen` once another owner has taken over."""
         return self._owner.root
 
-    @property
-    def prepared(self) -> bool:
-        """Whether the runtime is ready for the steps of the plan."""
-        return self._prepared == self.plan.circuit.digest
-
     # Input
 
     def append(
@@ -239,14 +234,16 @@ class Engine:
         return next(found for found in reversed(self.root.steps.tail) if found.number == record.number)
 
     def _attempt(self, record: StepRecord) -> tuple[Report, ...]:
-        if not self.prepared:
+        if self._prepared != self.plan.circuit.digest:
             self.runtime.prepare(self.plan.circuit)
             self._prepared = self.plan.circuit.digest
         reports = self.runtime.run(self._task(record), self.policy.deadline_s)
         failed = [report for report in reports if report.error]
         if failed:
             first = min(failed, key=lambda report: (report.stage, report.worker))
-            raise StepAborted(first.error, view=first.view, operator=first.operator)
+            error = StepAborted(first.error, view=first.view, operator=first.operator)
+            error.node = first.node
+            raise error
         return reports
 
     def _task(self, record: StepRecord) -> StepTask:
@@ -266,9 +263,12 @@ class Engine:
         )
 
     def _abort(self, record: StepRecord, error: StepAborted) -> None:
-        error.step, error.offsets = record.number, record.offsets
+        fingerprints = self.plan.circuit.fingerprints
+        filling = error.node >= 0 and fingerprints[error.node] in record.fills
+        error.step, error.offsets = record.number, () if filling else record.offsets
         failure = Failure(str(error), error.view, error.operator)
-        self._run(self._owner.update(lambda root: abort(root, record.number, failure)))
+        self._run(self._owner.update(lambda root: abort(root, record.number, failure, blame=not filling)))
+        error.tell(filling=filling)
         self.runs = self.runs.at(record.number + 1)
 
     def _adopt(self, record: StepRecord, reports: Sequence[Report]) -> None:

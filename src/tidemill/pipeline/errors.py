@@ -78,8 +78,23 @@ class StepAborted(PipelineError):
         super().__init__(message)
         self.view = view
         self.operator = operator
+        self.node = -1
         self.step = step
         self.offsets = offsets
+
+    def tell(self, *, filling: bool) -> None:
+        """Put into the message where it happened and what can be done about it."""
+        where = "".join(
+            f", {part}" for part in (f"view {self.view}" if self.view else "", self.operator) if part
+        )
+        if filling:
+            remedy = "the view is new and could not be filled; drop it, or mend the rows that it is over"
+        elif self.offsets:
+            which = ", ".join(map(str, self.offsets[:5])) + (", …" if len(self.offsets) > 5 else "")
+            remedy = f"appends {which} stay pending; discard(offset) lets the others pass"
+        else:
+            remedy = "there were no appends in it"
+        self.args = (f"{self.args[0]} (step {self.step}{where}: {remedy})",)
 
 
 class StepFailed(PipelineError):

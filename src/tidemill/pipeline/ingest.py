@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tidemill.pipeline import types
 from tidemill.pipeline.errors import BadInput
 from tidemill.pipeline.plan.node import Source
-from tidemill.pipeline.zset import ZSet, null_mask
+from tidemill.pipeline.zset import ZSet, group_rows, null_mask
 from tidemill.pipeline.zset.value import batch
 
 WEIGHT = "_weight"
@@ -82,7 +82,11 @@ def _column(table: Source, field: pa.Field, column: Any, length: int, zone: str)
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # no chunk at all
         array = pa.nulls(0, column.type)
-    return canonical(_cast(table, field.name, array, field.type, zone))
+    found = _cast(table, field.name, array, field.type, zone)
+    try:
+        return canonical(found)
+    except BadInput as error:
+        raise BadInput(f"table {table.table}: column {field.name}: {error}") from error
 
 
 def _cast(table: Source, name: str, array: pa.Array, kind: pa.DataType, zone: str = "UTC") -> pa.Array:
@@ -99,10 +103,19 @@ def _cast(table: Source, name: str, array: pa.Array, kind: pa.DataType, zone: st
         if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
             # Arrow asks for room for the largest integer, whatever the values are.
             array = array.cast(pa.decimal256(76, kind.scale))
-        return array.cast(kind, safe=True)
+        found = array.cast(kind, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         reason = str(error).partition("\n")[0]
         raise BadInput(f"table {table.table}: column {name} ({types.sql_name(kind)}): {reason}") from error
+    if pa.types.is_floating(kind) and _infinite(found) > _infinite(array):
+        raise BadInput(f"table {table.table}: column {name} ({types.sql_name(kind)}): a number is too large")
+    return found
+
+
+def _infinite(array: pa.Array) -> int:
+    if not pa.types.is_floating(array.type):
+        return 0
+    return int(pc.sum(pc.is_inf(array)).as_py() or 0)
 
 
 def may_become(found: pa.DataType, kind: pa.DataType) -> bool:
@@ -183,6 +196,8 @@ def _sorted_map(array: pa.Array) -> pa.Array:
     ends = np.cumsum(lengths)
     entry = np.arange(len(owner)) - np.repeat(ends - lengths, lengths) + np.repeat(starts, lengths)
     keys, items = (canonical(part.take(pa.array(entry))) for part in (array.keys, array.items))
+    if len(group_rows(pa.RecordBatch.from_arrays([pa.array(owner), keys], ["owner", "key"]))) < len(owner):
+        raise BadInput("a map has the same key twice")
     by_key = pc.sort_indices(
         pa.RecordBatch.from_arrays([pa.array(owner), keys], ["owner", "key"]),
         sort_keys=[("owner", "ascending"), ("key", "ascending")],

@@ -101,14 +101,17 @@ def complete(root: Root, step: int, output: Listing, *, seconds: float = 0.0, ru
     )
 
 
-def abort(root: Root, step: int, failure: Failure) -> Root:
-    """The root with the step under way aborted. Its appends stay pending and bear the blame."""
+def abort(root: Root, step: int, failure: Failure, *, blame: bool = True) -> Root:
+    """The root with the step under way aborted. Its appends stay pending and bear the blame.
+
+    Not so when a new view could not be filled: then the rows that were there before may be the cause.
+    """
     record = _under_way(root, step)
     aborted = replace(record, state="aborted", failure=failure)
     blamed = tuple(
         blame for blame in root.blamed if not record.start <= blame.start < blame.stop <= record.stop
     )
-    if record.offsets:
+    if record.offsets and blame:
         alone = record.offsets[0] if len(record.offsets) == 1 else None
         blamed = (*blamed, Blame(record.start, record.stop, step, failure, alone))
     return forget(replace(root, steps=root.steps.with_last(aborted), blamed=blamed))

@@ -32,7 +32,8 @@ class StepTask(msgspec.Struct, frozen=True):
         return frozenset(run.name for runs in self.runs.values() for run in runs)
 
     def segments_of(self, table: Source) -> tuple[SegmentRef, ...]:
-        return self.segments.get(table.table, ())
+        """What was appended to this table, and not to an earlier one of its name."""
+        return tuple(ref for ref in self.segments.get(table.table, ()) if ref.epoch == table.epoch)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -48,3 +49,4 @@ class Report(msgspec.Struct, frozen=True):
     error: str = ""
     view: str = ""
     operator: str = ""
+    node: int = -1

@@ -206,6 +206,7 @@ class StageRun:
         except StepAborted as error:
             error.view = ", ".join(self.worker.circuit.views_above(position)[:3])
             error.operator = f"{type(node).__name__.lower()} {position}"
+            error.node = position
             raise
 
     def _input(self, consumer: int, at: int, filling: Mapping[int, ZSet]) -> Flow:
@@ -315,7 +316,12 @@ class StageRun:
 
     def failure(self, error: StepAborted) -> Report:
         return Report(
-            self.worker.number, self.stage, error=str(error), view=error.view, operator=error.operator
+            self.worker.number,
+            self.stage,
+            error=str(error),
+            view=error.view,
+            operator=error.operator,
+            node=error.node,
         )
 
 

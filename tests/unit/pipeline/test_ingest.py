@@ -159,5 +159,18 @@ def test_a_slice_of_a_map_column_keeps_its_own_entries() -> None:
     assert canonical(maps).to_pylist() == [[("a", 3), ("b", 2)]]
 
 
+def test_a_map_has_each_key_once() -> None:
+    maps = pa.array([[("k", 1), ("k", 2)]], pa.map_(TEXT, BIG))
+
+    with pytest.raises(BadInput, match="column m: a map has the same key twice"):
+        change(table(("m", pa.map_(TEXT, BIG))), m=maps)
+
+
+def test_a_number_does_not_become_infinite() -> None:
+    with pytest.raises(BadInput, match=r"column a \(float\): a number is too large"):
+        change(table(("a", pa.float32())), a=[1e300])
+    assert change(table(("a", pa.float32())), a=[math.inf, 0.5]).rows.column(0).to_pylist() == [math.inf, 0.5]
+
+
 def test_no_rows_are_no_change() -> None:
     assert len(change(table(("a", BIG)), a=pa.array([], BIG))) == 0

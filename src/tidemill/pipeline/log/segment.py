@@ -33,12 +33,16 @@ _PREFIX = 8  # an encapsulated Arrow message: a mark, then the length of what fo
 
 
 class SegmentRef(Struct, frozen=True, omit_defaults=True):
-    """Where a segment lies. `sum` adds up hash times weight of its rows: see `write_segment`."""
+    """Where a segment lies. `sum` adds up hash times weight of its rows: see `write_segment`.
+
+    `epoch` tells a table from an earlier one of the same name.
+    """
 
     table: str
     rows: int
     file: FileRef
     sum: int | None = None
+    epoch: int = 0
 
     @property
     def blob(self) -> BlobRef:

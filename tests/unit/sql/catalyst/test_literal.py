@@ -21,7 +21,7 @@ VALUES = {
     "true": True,
     "NULL": None,
     "DATE'1969-12-31'": dt.date(1969, 12, 31),
-    "TIMESTAMP_NTZ'2020-01-01 00:00:00.5'": dt.datetime(2020, 1, 1, 0, 0, 0, 500_000),  # noqa: DTZ001
+    "TIMESTAMP_NTZ'2020-01-01 00:00:00.5'": dt.datetime(2020, 1, 1, 0, 0, 0, 500_000),
     "array(1, NULL)": [1, None],
     "map('a', DATE'2020-01-01')": [("a", dt.date(2020, 1, 1))],
     "struct(1 AS a, array(1.5) AS b)": {"a": 1, "b": [Decimal("1.5")]},
