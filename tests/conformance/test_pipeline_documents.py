@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from tidemill.pipeline.errors import Forgotten, NoSuchName, NotOpen, SequenceGap, WrongSettings
 from tidemill.pipeline.log.chain import PAGE
@@ -319,3 +320,25 @@ async def test_with_a_lease_every_write_needs_it(world: World) -> None:
         await owner.update(lambda root: Root("p", {}, term=root.term))
     with pytest.raises(NotOpen, match="not open"):
         assert owner.root.term
+
+
+async def test_a_step_that_was_aborted_is_not_read_again_as_it_was(world: World) -> None:
+    """Whoever is to blame: here it is none of the appends, but what was to be filled."""
+    pipeline = await world.connect()
+    await pipeline.owner.take_over(FRESH)
+    cancelled = asyncio.Event()
+    cancelled.set()
+    await appended(pipeline, 2)
+    await pipeline.input.read(0, cancelled, fills=("view",))
+    await pipeline.owner.update(lambda root: replace(abort(root, 0, Failure("bad")), blamed=()))
+
+    assert await pipeline.input.read(1, cancelled, fills=("view",)) is None
+    again = await pipeline.input.read(1, cancelled, fills=("view",), again=True)
+    assert again is not None
+    assert (again.number, again.offsets, again.fills) == (1, (0, 1), ("view",))
+
+    await pipeline.owner.update(lambda root: replace(abort(root, 1, Failure("bad")), blamed=()))
+    await appended(pipeline, 1)
+    longer = await pipeline.input.read(2, cancelled, fills=("view",))
+    assert longer is not None
+    assert longer.offsets == (0, 1, 2)

@@ -21,7 +21,7 @@ from tidemill.pipeline.coordinator import CheckpointDue, Event, PipelineCoordina
 from tidemill.pipeline.engine import Engine
 from tidemill.pipeline.errors import Forgotten, NoSuchName, NotNow, NotOpen, StepAborted, StepFailed
 from tidemill.pipeline.lifecycle import WorkerLoop
-from tidemill.pipeline.log.root import StepRecord
+from tidemill.pipeline.log.root import Root, StepRecord
 from tidemill.pipeline.step import blocked, unfillable
 
 log = get_logger("tidemill.pipeline.continuous")
@@ -266,9 +266,9 @@ class Continuous:
     def _drain(self) -> None:
         appended, moves = self._engine.appended(), True
         while self._running and moves:
-            step, root, unfilled = self._engine.runs.step, self._engine.root, self._engine.unfilled
-            filled = not unfilled or unfillable(root, unfilled)
-            if (root.position >= appended and filled) or blocked(root):
+            step, root = self._engine.runs.step, self._engine.root
+            done = root.position >= appended and not self._engine.unfilled
+            if done or blocked(root) or self._unfillable(root):
                 return
             moves = self._await_step(step)
 
@@ -297,10 +297,11 @@ class Continuous:
         if offset in root.discarded:
             raise NoSuchName(f"append {offset} is discarded")
         if offset >= root.position:
-            blamed = [blame for blame in root.blamed if blame.alone == offset]
-            # One that failed before the start is tried again.
-            tried = blamed and blamed[-1].step >= self._started_at
-            return self._of_step(blamed[-1].step) if tried else None
+            failed = [blame.step for blame in root.blamed if blame.alone == offset]
+            if self._unfillable(root) and offset in root.steps.tail[-1].offsets:
+                failed.append(root.steps.tail[-1].number)
+            # What failed before the start is tried again.
+            return self._of_step(failed[-1]) if failed and failed[-1] >= self._started_at else None
         found = [record for record in root.steps.tail if _has(record, offset)]
         if not found:
             found = [record for record in self._engine.records(0, root.last) if _has(record, offset)]
@@ -309,6 +310,11 @@ class Continuous:
         if offset in found[0].skipped:
             raise NoSuchName(f"append {offset} is discarded")
         return found[0] if found[0].number < self._engine.runs.step else None
+
+    def _unfillable(self, root: Root) -> bool:
+        """Whether the last step was aborted by a new view that cannot be filled, and not by its appends."""
+        unfilled = self._engine.unfilled
+        return bool(unfilled) and not root.blamed and unfillable(root, unfilled)
 
     # On the store's event loop
 

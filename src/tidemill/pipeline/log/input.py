@@ -8,7 +8,7 @@ from tidemill.pipeline.errors import Forgotten
 from tidemill.pipeline.log.head import Entry, LogHead
 from tidemill.pipeline.log.root import RootOwner, StepRecord
 from tidemill.pipeline.log.segment import SegmentRef
-from tidemill.pipeline.step import Limits, assign, blocked, unfillable
+from tidemill.pipeline.step import Limits, assign, blocked
 
 POLL_S = 2.0
 """How long an append or discard may go unseen by `read` when the store does not tell of it."""
@@ -35,8 +35,8 @@ class InputLog:
     ) -> StepRecord | None:
         """The record of this step, assigned; for the next one, wait until there is input or nodes to fill.
 
-        An append that has failed alone counts as none until it is discarded, nor do nodes that could not be
-        filled count as such; with `again` both are tried once more. None when the token is set before there
+        An append that has failed alone counts as none until it is discarded, and the step that was aborted
+        last is not made again as it was; with `again` it is, once. None when the token is set before there
         is anything. Raises `ValueError` for a step that is not in the log nor just after it.
         """
         async with self._head.watch(poll_s=POLL_S) as head, self._owner.watch(poll_s=POLL_S) as root:
@@ -44,7 +44,7 @@ class InputLog:
                 if (record := await self._assigned(step)) is not None:
                     return record
                 waiting = [] if blocked(self._owner.root) and not again else await self.waiting()
-                if waiting or (fills and (again or not unfillable(self._owner.root, fills))):
+                if (waiting or fills) and (again or not self._aborted(waiting, fills)):
                     await self.assign(waiting, fills=fills)
                     continue
                 if token.is_set():
@@ -88,6 +88,16 @@ class InputLog:
             if entry.offset not in record.skipped
             for segment in await self._head.segments(entry)
         ]
+
+    def _aborted(self, waiting: list[Entry], fills: tuple[str, ...]) -> bool:
+        """Whether the next step would be the last one again, which was aborted."""
+        root = self._owner.root
+        planned = assign(root, waiting, self._limits, clock=0, fills=fills).steps.tail[-1]
+        return any(
+            (last.state, last.start, last.stop, last.skipped, last.fills)
+            == ("aborted", planned.start, planned.stop, planned.skipped, planned.fills)
+            for last in root.steps.tail[-1:]
+        )
 
     async def _assigned(self, step: int) -> StepRecord | None:
         root = self._owner.root
