@@ -1,7 +1,7 @@
 """Values on which expressions are compared with Spark: for each type the odd ones, then random ones.
 
 Each type has three columns. In the first `ODD * ODD` rows the first two hold every pair of odd values; the
-third is shuffled. All else is random, from a fixed seed.
+third is shuffled. The last row is all NULL. All else is random, from a fixed seed.
 """
 
 import math
@@ -92,7 +92,7 @@ def column_name(kind: pa.DataType, slot: int) -> str:
 
 
 def table() -> pa.Table:
-    """All columns, of `ROWS` rows."""
+    """All columns, of `ROWS` rows and the one that is all NULL."""
     rng = random.Random(20240229)
     columns = {}
     for kind in TYPES:
@@ -101,9 +101,10 @@ def table() -> pa.Table:
         slots = [odd[i % ODD] for i in range(ODD * ODD)], [odd[i // ODD] for i in range(ODD * ODD)], shuffled
         for slot, values in enumerate(slots):
             more = [random_value(kind, rng) for _ in range(ROWS - ODD * ODD)]
-            columns[column_name(kind, slot)] = to_array([*values, *more], kind)
-    columns[READABLE] = pa.array([readable_text(row, rng) for row in range(ROWS)], pa.large_string())
-    columns[LETTERS] = pa.array(every_code_point(), pa.large_string())
+            columns[column_name(kind, slot)] = to_array([*values, *more, None], kind)
+    texts = [readable_text(row, rng) for row in range(ROWS)]
+    columns[READABLE] = pa.array([*texts, None], pa.large_string())
+    columns[LETTERS] = pa.array([*every_code_point(), None], pa.large_string())
     return pa.table(columns)
 
 
@@ -220,12 +221,16 @@ def _random_float(kind: pa.DataType, rng: random.Random) -> float:
 def odd_literal(kind: pa.DataType, number: int) -> ex.Literal:
     """One of the odd values that are not NULL."""
     values = [value for value in _odd(kind)[: ODD - 1] if value is not None]
-    value = to_array([values[number % len(values)]], kind)
+    return literal_of(to_array([values[number % len(values)]], kind))
+
+
+def literal_of(value: pa.Array) -> ex.Literal:
+    """The only value of an array, which Python itself might not be able to hold."""
     batch = pa.record_batch([value], names=["value"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return ex.Literal(types.to_spark(kind), sink.getvalue().to_pybytes(), str(values[number % len(values)]))
+    return ex.Literal(types.to_spark(value.type), sink.getvalue().to_pybytes(), "a constant")
 
 
 def sql_literal(literal: ex.Literal) -> str:

@@ -2,13 +2,14 @@
 
 Spark evaluates the cases of one mode in a few wide queries, each case within `TryEval` so that a row that
 raises does not end the query. Then, row for row: same value of the same type, or both raise. Which error
-condition it is, Spark's interpreter says for some of the rows that raise.
+condition it is, Spark's interpreter says for some of the rows that raise. The same answers are expected of
+small batches, and with constants in place of the columns that hold them.
 """
 
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain, combinations, product
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from property.expression_values import (
     NAMES,
     READABLE,
     column_name,
+    literal_of,
     odd_literal,
     sql_literal,
     table,
@@ -341,6 +343,7 @@ def compare(call: ex.Call, batch: pa.RecordBatch, answer: pa.Array) -> Iterator[
     spark = answer.filter(good).field(0).cast(call.type)
     if not same(compile(call)(batch.filter(good).slice(SLICED)), ours.slice(SLICED)):
         yield "another answer for a slice"
+    yield from compare_small(call, batch.filter(good), spark)
     if ours.type != call.type:
         yield f"type {ours.type}, not {call.type}"
     elif not same(ours, spark):
@@ -348,6 +351,48 @@ def compare(call: ex.Call, batch: pa.RecordBatch, answer: pa.Array) -> Iterator[
         shown = row_of(call, batch.filter(good), rows[0])
         shown_ours, shown_spark = str(ours.slice(rows[0], 1)), str(spark.slice(rows[0], 1))
         yield f"{len(rows)} rows, as {shown_ours}, Spark {shown_spark} of {shown}".replace("\n", "")
+
+
+def compare_small(call: ex.Call, batch: pa.RecordBatch, spark: pa.Array) -> Iterator[str]:
+    """No rows, one row, rows that are all NULL; each with any of the columns replaced by their constant."""
+    nothing = pa.RecordBatch.from_arrays(
+        [pa.nulls(3, kind) for kind in batch.schema.types], schema=batch.schema
+    )
+    last = batch.num_rows - 1
+    for row in sorted({0, last // 2, last}) if len(batch) else ():
+        here, expected = batch.slice(row, 1), spark.slice(row, 1)
+        all_null = all(here.column(index).null_count for index in ex.columns_of(call))
+        for tree in with_constants(call, here):
+            tried = [(here.slice(0, 0), expected.slice(0, 0)), (here, expected)]
+            if all_null:
+                tried.append((nothing, pa.concat_arrays([expected] * 3)))
+            for rows, answer in tried:
+                yield from unlike(tree, rows, answer)
+
+
+def with_constants(call: ex.Call, row: pa.RecordBatch) -> Iterator[ex.Call]:
+    """The call, and what it is with some or all columns replaced by the values that they have in this row."""
+    places = [at for at, argument in enumerate(call.arguments) if isinstance(argument, ex.Column)]
+    for chosen in chain.from_iterable(combinations(places, count) for count in range(len(places) + 1)):
+        arguments = tuple(
+            literal_of(row.column(argument.index)) if at in chosen else argument  # type: ignore[union-attr]
+            for at, argument in enumerate(call.arguments)
+        )
+        tree = ex.call(call.function, *arguments, type=call.type, **call.options)
+        if supports(tree) is None:
+            yield tree
+
+
+def unlike(tree: ex.Call, rows: pa.RecordBatch, expected: pa.Array) -> Iterator[str]:
+    constants = [at for at, argument in enumerate(tree.arguments) if isinstance(argument, ex.Literal)]
+    where = f"on {len(rows)} rows, constants at {constants}"
+    try:
+        ours = compile(tree)(rows)
+    except Exception as error:
+        yield f"{where}: {error!r}"
+        return
+    if ours.type != tree.type or not same(ours, expected):
+        yield f"{where}: {ours}, not {expected}".replace("\n", "")
 
 
 def row_of(call: ex.Call, batch: pa.RecordBatch, row: int) -> list[str]:

@@ -64,7 +64,10 @@ def broadcast(node: Node) -> Node:
 
 
 def array_of(value: Value, rows: int) -> pa.Array:
-    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
+    if not isinstance(value, pa.Scalar):
+        return value
+    # Arrow cannot repeat a nested value zero times.
+    return pa.repeat(value, rows) if rows else pa.array([], value.type)
 
 
 def always(kernel: Kernel) -> Build:
@@ -125,9 +128,8 @@ def _kernel_arguments(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         broadcast(node) if node.constant is not None and not node.constant.is_valid else node
         for node in nodes
     )
-    if nodes and all(node.constant is not None for node in nodes):
-        return broadcast(nodes[0]), *nodes[1:]
-    return nodes
+    # Any one would do, but a kernel may look at some of its arguments when it is built and never again.
+    return tuple(map(broadcast, nodes)) if all(node.constant is not None for node in nodes) else nodes
 
 
 def typed(kernel: Kernel, call: Call, nodes: Iterable[Node]) -> Kernel:

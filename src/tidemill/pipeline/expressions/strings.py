@@ -35,7 +35,7 @@ def substring(call: Call) -> Kernel:
 
     What lies before the first code point counts for the length: `substring('abc', -5, 3)` is `'a'`.
     """
-    if all(isinstance(argument, Literal) for argument in call.arguments[1:]):
+    if all(isinstance(argument, Literal) and argument.value.is_valid for argument in call.arguments[1:]):
         return _fixed_substring(number(call, 1), number(call, 2))
 
     def kernel(text: Value, position: Value, length: Value) -> pa.Array:

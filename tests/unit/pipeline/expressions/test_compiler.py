@@ -1,3 +1,4 @@
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -47,6 +48,33 @@ def test_a_call_of_constants_is_repeated_for_each_row() -> None:
 
 def test_a_null_constant_makes_null() -> None:
     assert values(add(A, literal(None, LONG))) == [None] * 4
+
+
+@pytest.mark.parametrize("length", [0, 1, 4])
+def test_a_nested_constant_serves_any_number_of_rows(length: int) -> None:
+    array, index = pa.large_list(pa.int32()), column(0, pa.int32())
+    rows = pa.record_batch([pa.array([1, None, 0, 5][:length], pa.int32())], names=["index"])
+    item = call("GetArrayItem", literal([7, 8], array), index, type=pa.int32(), mode="LEGACY")
+
+    assert values(item, rows) == [8, None, 7, None][:length]
+    assert values(literal([7, 8], array), rows) == [[7, 8]] * length
+
+
+def test_a_call_of_constants_that_looks_at_only_one_of_them_is_repeated_for_each_row() -> None:
+    day = pa.date32()
+    tree = call("TruncDate", literal(date(2024, 5, 6), day), literal("YEAR", TEXT), type=day)
+
+    assert values(tree) == [date(2024, 1, 1)] * 4
+    moment = pa.timestamp("us", "UTC")
+    noon = literal(datetime(2024, 5, 6, 12, tzinfo=UTC), moment)
+    tree = call("TruncTimestamp", literal("YEAR", TEXT), noon, type=moment, zone="UTC")
+    assert values(tree) == [datetime(2024, 1, 1, tzinfo=UTC)] * 4
+
+
+def test_substring_takes_null_constants() -> None:
+    nothing = literal(None, pa.int32())
+
+    assert values(call("Substring", S, nothing, nothing, type=TEXT)) == [None] * 4
 
 
 def test_overflow_raises_with_the_condition_of_spark() -> None:
