@@ -11,7 +11,15 @@ from pyspark.sql import SparkSession
 
 from e2e.auctions import rows
 from tidemill import Pipeline
-from tidemill.pipeline.errors import BadInput, ForeignState, NoSuchName, Refused, StepAborted, WrongSettings
+from tidemill.pipeline.errors import (
+    BadInput,
+    ForeignState,
+    NoSuchName,
+    Refused,
+    StepAborted,
+    StepFailed,
+    WrongSettings,
+)
 
 
 @pytest.fixture
@@ -153,3 +161,31 @@ def test_a_time_without_a_zone_is_meant_in_the_sessions(spark: SparkSession, fol
         spark.conf.set("spark.sql.session.timeZone", before or "UTC")
 
     assert row["at"] == dt.datetime(2024, 1, 1, 3, tzinfo=dt.UTC)
+
+
+def test_a_function_that_is_not_registered_again_is_named(spark: SparkSession, folder: Path) -> None:
+    spark.udf.register("following", lambda value: value + 1, "int")
+    with Pipeline(spark, folder) as p:
+        p.sql("CREATE TABLE t (a INT); CREATE VIEW v AS SELECT following(a) AS a FROM t")
+        p.insert("t", [{"a": 1}])
+        p.step()
+    spark.sql("DROP TEMPORARY FUNCTION following")
+    with Pipeline(spark, folder) as p:
+        with pytest.raises(StepFailed, match="following"):
+            p.step()
+        spark.udf.register("following", lambda value: value + 1, "int")
+        p.step()
+
+        assert rows(p, "v") == Counter({(2,): 1})
+
+
+def test_a_name_may_have_any_characters(spark: SparkSession, folder: Path) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE `a``b` (`größe` INT); CREATE VIEW `select` AS SELECT `größe` FROM `a``b`")
+        p.insert("a`b", [{"größe": 3}])
+        p.step()
+
+        assert rows(p, "select") == Counter({(3,): 1})
+        p.drop("select")
+        p.drop("a`b")
+        assert (p.tables, p.views) == ((), ())

@@ -134,7 +134,8 @@ class Pipeline:
 
     def drop(self, name: str) -> None:
         """Drop a view or table and its state. Refused, with their names, while others use it."""
-        self.sql(f"DROP VIEW `{name}`" if name in self._planner.views else f"DROP TABLE `{name}`")
+        quoted = name.replace("`", "``")
+        self.sql(f"DROP VIEW `{quoted}`" if name in self._planner.views else f"DROP TABLE `{quoted}`")
 
     @contextmanager
     def _plan(self) -> Iterator[None]:

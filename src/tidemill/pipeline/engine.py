@@ -118,19 +118,22 @@ class Engine:
         """
         root = self._run(self._owner.take_over(Root(pipeline, dict(settings))))
         reach("engine.open.after_take_over")
-        with self._owned():
-            self._fresh = frozenset((root.catalog or {}).get("fresh", ()))
-            self._versions = RootVersions(self._owner, self._run)
-            self._database = Database(self.place.blobs, self._versions, FOLDER, root.term, root.pipeline)
-            try:
-                self._load_plan(root)
-                self._database.open(self._database.versions()[-1])
-            except BlobMissing as error:
-                raise ForeignState(f"not the files of this pipeline, or some are gone: {error}") from error
-            self.runs = self._of_plan(runs_of(self._database))
-            records = self.records(root.version.step, root.steps.next)
-            self._replay(to_replay(root.version, records))
-            self.runs = self.runs.at(root.last)
+        try:
+            with self._owned():
+                self._load(root)
+        except BlobMissing as error:
+            raise ForeignState(f"not the files of this pipeline, or some are gone: {error}") from error
+
+    def _load(self, root: Root) -> None:
+        self._load_plan(root)
+        self._fresh = frozenset((root.catalog or {}).get("fresh", ()))
+        self._versions = RootVersions(self._owner, self._run)
+        self._database = Database(self.place.blobs, self._versions, FOLDER, root.term, root.pipeline)
+        self._database.open(self._database.versions()[-1])
+        self.runs = self._of_plan(runs_of(self._database))
+        records = self.records(root.version.step, root.steps.next)
+        self._replay(to_replay(root.version, records))
+        self.runs = self.runs.at(root.last)
 
     def close(self) -> None:
         """Commit what was done since the last version, so that the next open has nothing to repeat."""

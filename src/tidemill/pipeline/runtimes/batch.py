@@ -69,6 +69,7 @@ class BatchRuntime:
         self.files = files
         self.workers = workers or max(1, spark.sparkContext.defaultParallelism)
         self._group = f"tidemill-{new_token()}"
+        self._running: set[str] = set()
         self._plan: DataFrame | None = None
         self._circuit = Circuit()
 
@@ -76,6 +77,13 @@ class BatchRuntime:
         """Every circuit runs here."""
 
     def prepare(self, circuit: Circuit) -> None:
+        try:
+            self._plan, self._circuit = self._planned(circuit), circuit
+        except (PySparkException, Py4JError) as error:
+            # Most likely a user's function that was not registered again.
+            raise StepFailed(f"Spark cannot plan the steps: {reason_of(error)}") from error
+
+    def _planned(self, circuit: Circuit) -> DataFrame:
         layout = Layout(self.workers)
         text = circuit.to_json()
         frame = self.spark.range(0, self.workers, 1, self.workers).selectExpr("cast(id as int) as dest")
@@ -85,21 +93,21 @@ class BatchRuntime:
             run = StageFunction(text, stage, layout, self.files.blobs)
             frame = frame.mapInArrow(run, fragment.schema_of(circuit, stage))
             frame = fragment.select(frame, circuit, stage, self.workers)
-        self._plan, self._circuit = frame, circuit
+        return frame
 
     def run(self, task: StepTask, deadline_s: float) -> tuple[Report, ...]:
         if self._plan is None:
             raise NotOpen("the batch runtime has no circuit")
+        plan = self._plan
         # A frame that was run once would give its old shuffle files again.
-        frame = self._plan.select("*")
-        rows = self._job(f"step {task.step}", encode(task), frame.toArrow, deadline_s)
+        rows = self._job(f"step {task.step}", encode(task), lambda: plan.select("*").toArrow(), deadline_s)
         reports = decode_reports(rows)
         if not any(report.error for report in reports) and len(reports) != self._expected():
             raise StepFailed(f"step {task.step}: {len(reports)} reports of {self._expected()} came back")
         return reports
 
     def cancel(self) -> None:
-        self.spark.sparkContext.cancelJobGroup(f"{self._group}-step")
+        self._cancel(f"{self._group}-step")
 
     def merge(self, units: Sequence[MergeUnit]) -> tuple[Merged, ...]:
         # As a frame, like the steps, so that the Python processes of the steps serve it as well.
@@ -110,8 +118,12 @@ class BatchRuntime:
 
     def close(self) -> None:
         self.cancel()
-        self.spark.sparkContext.cancelJobGroup(f"{self._group}-merge")
+        self._cancel(f"{self._group}-merge")
         self._plan = None
+
+    def _cancel(self, group: str) -> None:
+        if group in self._running and self.spark.sparkContext._jsc is not None:
+            self.spark.sparkContext.cancelJobGroup(group)
 
     def _expected(self) -> int:
         return self.workers * self._circuit.stage_count
@@ -119,8 +131,11 @@ class BatchRuntime:
     def _job(self, what: str, task: str, act: Callable[[], Any], deadline_s: float) -> Any:
         """Run a Spark job under a deadline, in a group of its own so that it alone is cancelled."""
         context, group = self.spark.sparkContext, f"{self._group}-{what.partition(' ')[0]}"
+        if context._jsc is None:
+            raise StepFailed(f"{what}: the Spark session was stopped")
         context.setJobGroup(group, f"tidemill: {what}", interruptOnCancel=True)
         context.setLocalProperty(TASK, task)
+        self._running.add(group)
         late = threading.Event()
 
         def cancel() -> None:
@@ -142,6 +157,7 @@ class BatchRuntime:
             raise aborted or StepFailed(f"{what}: {reason_of(error)}") from error
         finally:
             timer.cancel()
+            self._running.discard(group)
             with suppress(Py4JError):  # the JVM itself may be gone
                 context.setLocalProperty(TASK, None)  # type: ignore[arg-type]
                 context._jsc.clearJobGroup()
