@@ -1,6 +1,7 @@
 """From a query to the nodes of its view."""
 
 from tidemill.pipeline.errors import Refused, UnsupportedType
+from tidemill.pipeline.ingest import WEIGHT
 from tidemill.sql import catalyst
 from tidemill.sql.catalog import Addition, Catalog
 from tidemill.sql.catalyst import Frame, Frames
@@ -26,20 +27,26 @@ def plan_view(
     Raises `Refused` with the construct, its line where that is known, and what to write instead.
     """
     register(frames, catalog)
-    start = f"line {query.place.line}: " if isinstance(query, CreateView) else ""
+    start = f"the query of line {query.query_place.line}: " if isinstance(query, CreateView) else ""
+    frame: Frame | None = None
     try:
         if isinstance(query, CreateView):
-            query = frames.query(query.query, query.query_place.line, query.query_place.column)
-        relation = catalyst.read(frames, query)
-        _refuse_equal_names([field["name"] for field in relation.schema["fields"]])
+            frame = frames.query(query.query, query.query_place.line, query.query_place.column)
+        else:
+            frame = query
+        relation = catalyst.read(frames, frame)
+        _check_names([field["name"] for field in relation.schema["fields"]])
         return lower(relation, catalog, name, epoch)
     except Refused as error:
         kind = UnsupportedType if isinstance(error, UnsupportedType) else Refused
-        raise kind(f"view {name}: {'' if 'line ' in str(error) else start}{error}") from error
+        text = catalyst.in_words_of_the_query(frame, str(error)) if frame else str(error)
+        raise kind(f"view {name}: {'' if text.startswith('line ') else start}{text}") from error
 
 
-def _refuse_equal_names(columns: list[str]) -> None:
+def _check_names(columns: list[str]) -> None:
     folded = [column.lower() for column in columns]
     for column in columns:
+        if column.lower() == WEIGHT:
+            raise Refused(f"the name {column} is taken by the weights of changes: choose another, with AS")
         if folded.count(column.lower()) > 1:
             raise Refused(f"column {column} is there twice: give each column a name of its own, with AS")

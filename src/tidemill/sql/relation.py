@@ -83,6 +83,9 @@ class Function:
     options: dict[str, str]
     text: str = field(compare=False)
     """How Spark SQL writes it, for people."""
+    place: str = field(default="", compare=False)
+    written: str = field(default="", compare=False)
+    """How the user wrote it, if that is known: Spark makes another function of some."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,11 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable(Statement):
-    """`columns` are definitions that Spark's own parser reads; `key` names the primary key's columns."""
+    """`columns` are definitions that Spark's own parser reads, each at its place; `key` names the primary
+    key's columns."""
 
     columns: tuple[str, ...]
+    places: tuple[Place, ...]
     key: tuple[str, ...]
     if_not_exists: bool
 
@@ -224,6 +226,7 @@ def _create_table(words: Words, place: Place, start: int) -> CreateTable:
     name = words.name()
     words.expect("(")
     columns: list[str] = []
+    places: list[Place] = []
     keys: list[tuple[str, ...]] = []
     while True:
         if words.accept("CONSTRAINT"):
@@ -233,6 +236,7 @@ def _create_table(words: Words, place: Place, start: int) -> CreateTable:
         elif words.accept("PRIMARY", "KEY"):
             keys.append(_names(words))
         else:
+            places.append(words.place)
             definition, own_key = _column(words)
             columns.append(definition)
             keys.extend(own_key)
@@ -244,7 +248,8 @@ def _create_table(words: Words, place: Place, start: int) -> CreateTable:
     if len(keys) > 1:
         raise Refused(f"{place}: table {name} has more than one PRIMARY KEY: write PRIMARY KEY (a, b) once")
     key = keys[0] if keys else ()
-    return CreateTable(name, place, words.slice(start, words.end), tuple(columns), key, if_not_exists)
+    text = words.slice(start, words.end)
+    return CreateTable(name, place, text, tuple(columns), tuple(places), key, if_not_exists)
 
 
 def _names(words: Words) -> tuple[str, ...]:

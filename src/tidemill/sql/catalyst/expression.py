@@ -5,6 +5,7 @@ Each call over py4j costs a fraction of a millisecond, so what holds for a whole
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from py4j.java_gateway import JavaObject
 from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan.expression import Call, Column, Tree
 from tidemill.sql.catalyst import decimals, literal
+from tidemill.sql.catalyst.session import place
 
 EXPRESSION = "org.apache.spark.sql.catalyst.expressions.Expression"
 TRANSPARENT = {
@@ -73,10 +75,18 @@ def kind_of(node: JavaObject) -> str:
 def place_of(node: JavaObject) -> str:
     """Where in the query the node comes from, as the start of a message; empty if that is not known."""
     origin = node.origin()
-    if origin.line().isEmpty():
-        return ""
-    column = "" if origin.startPosition().isEmpty() else f", column {origin.startPosition().get() + 1}"
-    return f"line {origin.line().get()}{column}: "
+    return place(origin.line(), origin.startPosition())
+
+
+def expressions_of(plan: JavaObject) -> Iterator[JavaObject]:
+    """All expressions of a plan and of its subqueries, each before its children."""
+    waiting = items(plan.expressions())
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        waiting.extend(items(node.children()))
+    for inner in (*items(plan.innerChildren()), *items(plan.children())):
+        yield from expressions_of(inner)
 
 
 def read(node: JavaObject, scope: Scope) -> Tree:

@@ -20,6 +20,7 @@ from tidemill.sql.relation import AnyRelation, Scalar
 
 QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=\w)")
 """The name of a relation before that of a column."""
+CALL = re.compile(r"\w+\s*\(.*\)", re.DOTALL)
 FIELD = "GetStructField"
 SAME_ROWS = {"Repartition", "RepartitionByExpression", "RebalancePartitions", "ReturnAnswer", "ResolvedHint"}
 """They say how rows are spread, which a pipeline decides by itself."""
@@ -83,7 +84,7 @@ class Reader:
             )
         construct, instead = REFUSED.get(kind, (f"the operation {kind}", ""))
         hint = f": {instead}" if instead else ""
-        return Refused(f"{place_of(plan)}{construct} is not supported yet in a view{hint}")
+        return Refused(f"{_own_place(plan, kind)}{construct} is not supported yet in a view{hint}")
 
     def _leaf(self, plan: JavaObject) -> relation.Leaf:
         name = self._frames.name_of(plan)
@@ -208,6 +209,8 @@ class Reader:
             json.loads(inner.dataType().json()),
             options,
             QUALIFIER.sub("", str(call.sql())),
+            place_of(inner) or place_of(call),
+            _written(inner),
         )
 
     def _scalar(self, node: JavaObject, scope: Scope, schema: Any) -> Scalar:
@@ -221,6 +224,12 @@ def unproved(tree: Tree) -> str | None:
         return expressions.supports(tree)
     except UnsupportedType as error:
         return str(error)
+
+
+def _own_place(plan: JavaObject, kind: str) -> str:
+    """Where the construct stands; the plan of a function is placed where its SELECT starts."""
+    own = place_of(plan.expressions().head()) if kind in {"Window", "Generate"} else ""
+    return own or place_of(plan)
 
 
 def schema_of(plan: JavaObject) -> Any:
@@ -318,6 +327,15 @@ def null_safe(key: Scalar, default: Literal) -> tuple[Scalar, Scalar]:
         Scalar(value, key.unproved or unproved(value), lambda: f"coalesce({key.sql}, {default})"),
         Scalar(missing, key.unproved, lambda: f"({key.sql}) IS NULL"),
     )
+
+
+def _written(function: JavaObject) -> str:
+    """The call as it stands in the query; empty if that is not known."""
+    origin = function.origin()
+    if origin.sqlText().isEmpty() or origin.startIndex().isEmpty() or origin.stopIndex().isEmpty():
+        return ""
+    text = str(origin.sqlText().get())[origin.startIndex().get() : origin.stopIndex().get() + 1]
+    return " ".join(text.split()) if CALL.fullmatch(text) else ""
 
 
 def aggregate_calls(node: JavaObject) -> Iterator[JavaObject]:

@@ -1,5 +1,6 @@
 """A pipeline's tables and views in Spark: empty frames, seen by name while a query is analysed."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidemill.pipeline.errors import NoSuchName, Refused
+
+SPARKS_PLACE = re.compile(r";? \(?line \d+,? pos \d+\)?$")
 
 
 class Frames:
@@ -73,7 +76,7 @@ class Frames:
                 plan = session.sessionState().sqlParser().parseQuery(padded)
                 return DataFrame(self._rows(session, plan), self.spark)
         except (AnalysisException, ParseException) as error:
-            raise Refused(_first_line(error)) from error
+            raise Refused(_place(error) + told(error)) from error
 
     def _clone(self, text: str) -> JavaObject:
         """A session like the user's, in which the names that the text may mean are ours."""
@@ -82,7 +85,7 @@ class Frames:
         for name, (_, frame) in self._frames.items():
             if not _may_mean(text, name):
                 continue
-            self._rows(session, frame._jdf.logicalPlan()).createOrReplaceTempView(f"`{name}`")
+            self._rows(session, frame._jdf.logicalPlan()).createOrReplaceTempView(quoted(name))
         return session
 
     def _rows(self, session: JavaObject, plan: JavaObject) -> JavaObject:
@@ -125,6 +128,11 @@ def unlogged() -> Iterator[None]:
         logger.disabled = before
 
 
+def quoted(name: str) -> str:
+    """A name as SQL writes it when it is not a plain word."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def _may_mean(text: str, name: str) -> bool:
     """Whether a query may speak of the name: it stands there, or is put together by IDENTIFIER."""
     found = text.casefold()
@@ -135,7 +143,21 @@ def _number(frame: DataFrame) -> int:
     return int(frame._jdf.logicalPlan().rdd().id())
 
 
-def _first_line(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), "Spark refused the query").rstrip(
-        "; "
-    )
+def told(error: Exception) -> str:
+    """The first line of what Spark says, without the place that it found."""
+    lines = (line for line in str(error).splitlines() if line.strip())
+    return SPARKS_PLACE.sub("", next(lines, "Spark refused the query").rstrip("; "))
+
+
+def _place(error: AnalysisException | ParseException) -> str:
+    """Where Spark found it, as the start of a message; empty if that is not known."""
+    found = getattr(error, "_origin", None)
+    return place(found.line(), found.startPosition()) if found is not None else ""
+
+
+def place(line: JavaObject, start: JavaObject) -> str:
+    """Of what Spark knows: the line from 1, the position in it from 0; neither may be there."""
+    if line.isEmpty():
+        return ""
+    column = "" if start.isEmpty() else f", column {start.get() + 1}"
+    return f"line {line.get()}{column}: "

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
-from tidemill.sql.catalyst.expression import items, kind_of
+from tidemill.sql.catalyst.expression import expressions_of, items, kind_of
 from tidemill.sql.catalyst.session import jvm
 
 CATALYST = "org.apache.spark.sql.catalyst.expressions"
@@ -43,7 +43,7 @@ class Spelling:
             loader = self._analyzed.getClass().getClassLoader()
             replaceable = loader.loadClass(f"{CATALYST}.RuntimeReplaceable")
             inherits = loader.loadClass(f"{CATALYST}.InheritAnalysisRules")
-            for node in _expressions(self._analyzed):
+            for node in expressions_of(self._analyzed):
                 if replaceable.isInstance(node):
                     count = (node.parameters() if inherits.isInstance(node) else node.children()).size()
                     final = node
@@ -129,14 +129,3 @@ def _method(node: JavaObject) -> str:
     if kind == "Invoke":
         return f"{node.targetObject().dataType().simpleString()}.{node.functionName()}"
     return ""
-
-
-def _expressions(plan: JavaObject) -> Iterator[JavaObject]:
-    """All expressions of a plan, each before its children."""
-    waiting = [*items(plan.expressions())]
-    while waiting:
-        node = waiting.pop(0)
-        yield node
-        waiting.extend(items(node.children()))
-    for child in items(plan.children()):
-        yield from _expressions(child)

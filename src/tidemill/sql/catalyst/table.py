@@ -7,23 +7,22 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 from tidemill.pipeline import types
-from tidemill.pipeline.errors import Refused
-from tidemill.sql.catalyst.session import jvm
-from tidemill.sql.statements import CreateTable
+from tidemill.pipeline.errors import Refused, UnsupportedType
+from tidemill.pipeline.ingest import WEIGHT
+from tidemill.sql.catalyst.session import jvm, told
+from tidemill.sql.statements import CreateTable, Place
 
 
 def table_schema(spark: SparkSession, statement: CreateTable) -> tuple[Any, tuple[int, ...]]:
     """The schema in Spark's JSON form, and the positions of the primary key, whose columns are not nullable.
 
-    Raises `Refused` for a type that Spark does not know, `UnsupportedType` for one that we cannot keep.
+    Raises `Refused` for a type that Spark does not know, `UnsupportedType` for one that we cannot keep, both
+    with the table, the column and its place.
     """
     where = f"{statement.place}: table {statement.name}: "
-    parse = jvm(spark).org.apache.spark.sql.types.StructType.fromDDL
-    try:
-        schema = json.loads(parse(", ".join(statement.columns)).json())
-    except ParseException as error:
-        raise Refused(where + str(error).strip().splitlines()[0]) from error
-    names = [field["name"] for field in schema["fields"]]
+    definitions = zip(statement.columns, statement.places, strict=True)
+    fields = [_field(spark, statement.name, text, place) for text, place in definitions]
+    names = [field["name"] for field in fields]
     folded = [name.lower() for name in names]
     for name in (*statement.key, *names):
         if folded.count(name.lower()) != 1:
@@ -34,6 +33,23 @@ def table_schema(spark: SparkSession, statement: CreateTable) -> tuple[Any, tupl
         raise Refused(f"{where}the PRIMARY KEY names a column twice")
     key = tuple(folded.index(name.lower()) for name in statement.key)
     for index in key:
-        schema["fields"][index]["nullable"] = False
-    types.schema_from_spark(schema)
-    return schema, key
+        fields[index]["nullable"] = False
+    return {"type": "struct", "fields": fields}, key
+
+
+def _field(spark: SparkSession, table: str, definition: str, place: Place) -> Any:
+    """One column, in Spark's JSON form."""
+    where = f"{place}: table {table}: "
+    try:
+        schema = json.loads(jvm(spark).org.apache.spark.sql.types.StructType.fromDDL(definition).json())
+    except ParseException as error:
+        raise Refused(where + told(error)) from error
+    [field] = schema["fields"]
+    if field["name"].lower() == WEIGHT:
+        raise Refused(f"{where}the name {field['name']} is taken by the weights of changes: choose another")
+    try:
+        types.schema_from_spark(schema)
+    except UnsupportedType as error:
+        column = f"column {field['name']!r}: "
+        raise UnsupportedType(f"{where}{column}{str(error).removeprefix(column)}") from error
+    return field

@@ -61,8 +61,9 @@ class Arguments:
     def call(self, function: Function, place: str) -> AggregateCall:
         """The function with its argument and filter as columns. Raises `Refused` if it is not one of ours."""
         if function.name not in FUNCTIONS or function.options.get("distinct"):
+            called = function.written or function.text
             raise Refused(
-                f"{place}{function.text} is not supported yet in a view: "
+                f"{function.place or place}{called} is not supported yet in a view: "
                 f"the aggregate functions are {', '.join(FUNCTIONS.values())}, without DISTINCT"
             )
         if function.name == "Count":
