@@ -134,8 +134,9 @@ class Pipeline:
 
     def drop(self, name: str) -> None:
         """Drop a view or table and its state. Refused, with their names, while others use it."""
-        quoted = name.replace("`", "``")
-        self.sql(f"DROP VIEW `{quoted}`" if name in self._planner.views else f"DROP TABLE `{quoted}`")
+        known = self._planner.name_of(name)
+        quoted = known.replace("`", "``")
+        self.sql(f"DROP VIEW `{quoted}`" if known in self._planner.views else f"DROP TABLE `{quoted}`")
 
     @contextmanager
     def _plan(self) -> Iterator[None]:
@@ -279,6 +280,7 @@ class Pipeline:
         engine = self._engine_open()
         last = engine.runs.step - 1
         since = max(since, self._planner.since(view) - 1)
+        view = self._planner.name_of(view)
         return self._reader.change(self._planner.schema(view), engine.changes(view, since, last), last)
 
     def checkpoint(self) -> int:
