@@ -149,12 +149,15 @@ class Root(Struct, frozen=True, omit_defaults=True):
 
 
 def commit_version(root: Root, step: int, manifest: BlobRef) -> Root:
-    """The root with a new version: the state before `step`. The last two are kept."""
-    if not root.version.step <= step <= root.last:
-        raise ValueError(
-            f"a version before step {step}: the last is of {root.version.step}, and "
-            f"{root.last} is the first step that is not settled"
-        )
+    """The root with a new version: the state before `step`. The last two are kept.
+
+    Raises `Forgotten` when there is a later version: a commit whose answer was lost may have made it, and who
+    goes on from there is right.
+    """
+    if step > root.last:
+        raise ValueError(f"a version before step {step}: {root.last} is the first that is not settled")
+    if step < root.version.step:
+        raise Forgotten(f"a version before step {step} comes too late: the last is of {root.version.step}")
     version = Version(root.version.number + 1, step, position_at(root, step), FileRef.of(manifest))
     return forget(replace(root, versions=(*root.versions, version)[-VERSIONS:]))
 

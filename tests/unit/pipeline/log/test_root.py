@@ -54,7 +54,7 @@ def test_a_version_of_a_step_that_is_not_settled_is_refused() -> None:
 
     with pytest.raises(ValueError, match="before step 2"):
         commit_version(root, 2, MANIFEST)
-    with pytest.raises(ValueError, match="before step 0"):
+    with pytest.raises(Forgotten, match="comes too late"):
         commit_version(commit_version(root, 1, MANIFEST), 0, MANIFEST)
 
 
