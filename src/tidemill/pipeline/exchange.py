@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.pipeline.state.spec import Part
 from tidemill.pipeline.zset import SHARDS, ZSet, hash_rows, shard_of
 
 PARCEL_ROWS = 65_536
@@ -29,7 +30,7 @@ class Layout:
 
     def shards(self, worker: int) -> range:
         """The shards that a pipeline worker owns."""
-        return range(SHARDS * worker // self.workers, SHARDS * (worker + 1) // self.workers)
+        return Part(worker, self.workers).shards
 
     def owners(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """The pipeline worker that owns each hash."""

@@ -171,11 +171,6 @@ def to_replay(version: Version, records: Iterable[StepRecord]) -> list[StepRecor
     return [record for record in found if record.number >= version.step and record.state != "aborted"]
 
 
-def filled(records: Iterable[StepRecord]) -> set[str]:
-    """The nodes that these steps have filled."""
-    return {node for record in records if record.state == "done" for node in record.fills}
-
-
 def _under_way(root: Root, step: int) -> StepRecord:
     record = root.under_way
     if record is None or record.number != step:

@@ -374,14 +374,3 @@ def state_name(circuit: Circuit, position: int, slot: str) -> str:
     """The name of an operator's state: says what it computes, so that it is found again."""
     fingerprint = circuit.fingerprints[position]
     return f"{fingerprint}.{slot}" if slot else fingerprint
-
-
-def state_names(circuit: Circuit) -> set[str]:
-    """The names of all states that the operators of a circuit keep."""
-    operators = [_operator(circuit, node) for node in circuit.nodes]
-    return {
-        state_name(circuit, position, spec.name)
-        for position, operator in enumerate(operators)
-        if operator is not None
-        for spec in operator.states()
-    }

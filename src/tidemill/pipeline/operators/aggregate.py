@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from tidemill.pipeline import types
 from tidemill.pipeline.operators.aggregates import Layout
-from tidemill.pipeline.operators.aggregates.measure import Touched, stretches
+from tidemill.pipeline.operators.aggregates.measure import Touched
+from tidemill.pipeline.operators.matching import weights_found
 from tidemill.pipeline.operators.operator import Access, Flow, Operator, Port
 from tidemill.pipeline.operators.rows import relabel, shaped
 from tidemill.pipeline.plan.node import Aggregate, Combine, Node
 from tidemill.pipeline.state.spec import StateSpec
-from tidemill.pipeline.zset import ZSet, add_checked, concat, concat_rows, equal_rows, group_rows, sum_groups
+from tidemill.pipeline.zset import ZSet, add_checked, concat, concat_rows, equal_rows, group_rows
 from tidemill.pipeline.zset.value import Indices, Weights, take_rows
 
 
@@ -108,11 +109,7 @@ class AggregateOperator(Operator):
     def _counters(self, access: Access, groups: Touched, *, before: bool) -> Weights:
         """The counters of these groups, zero for one that is not there."""
         matches = access.own().lookup(groups.keys, groups.hashes, before=before)
-        counters = np.zeros((len(groups), self.layout.width), np.int64)
-        order = np.argsort(matches.probe, kind="stable")
-        starts = stretches(matches.probe[order])
-        counters[matches.probe[order[starts]]] = sum_groups(matches.found.weights[order], starts)
-        return counters
+        return weights_found(matches, len(groups))
 
     def _results(self, access: Access, groups: Touched, counters: Weights, *, before: bool) -> Results:
         """The rows of these groups, which have these counters."""

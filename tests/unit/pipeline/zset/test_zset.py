@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.pipeline.errors import StepAborted
+from tidemill.pipeline.testing.bags import canonical
 from tidemill.pipeline.zset import (
     ZSet,
     concat,
@@ -60,23 +61,6 @@ NESTED: dict[pa.DataType, st.SearchStrategy[Any]] = {
     ),
 }
 ALL = TYPES | NESTED
-
-
-def canonical(value: Any) -> Any:
-    """A hashable value that is equal for what Spark groups together."""
-    match value:
-        case float() if math.isnan(value):
-            return "NaN"
-        case float():
-            return value + 0.0
-        case list() | tuple():
-            return tuple(canonical(part) for part in value)
-        case dict():
-            return tuple((name, canonical(part)) for name, part in value.items())
-        case bool():
-            return str(value)
-        case _:
-            return value
 
 
 @st.composite
