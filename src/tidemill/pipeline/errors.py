@@ -88,7 +88,7 @@ class StepAborted(PipelineError):
             f", {part}" for part in (f"view {self.view}" if self.view else "", self.operator) if part
         )
         if filling:
-            remedy = "the view is new and could not be filled; drop it, or mend the rows that it is over"
+            remedy = "the view is new and could not be filled; drop it, or mend or discard the rows below it"
         elif self.offsets:
             which = ", ".join(map(str, self.offsets[:5])) + (", …" if len(self.offsets) > 5 else "")
             remedy = f"appends {which} stay pending; discard(offset) lets the others pass"
