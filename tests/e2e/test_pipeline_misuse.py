@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from e2e.auctions import rows
 from tidemill import Pipeline
+from tidemill.api.folder import PipelineFolder
 from tidemill.pipeline.errors import (
     BadInput,
     ForeignState,
@@ -20,6 +21,9 @@ from tidemill.pipeline.errors import (
     StepFailed,
     WrongSettings,
 )
+from tidemill.pipeline.log.head import HEADS
+from tidemill.pipeline.log.root import ROOTS
+from tidemill.store import Collection
 
 
 @pytest.fixture
@@ -100,6 +104,24 @@ def test_blobs_of_another_pipeline_are_not_taken(spark: SparkSession, tmp_path: 
 
     with pytest.raises(ForeignState, match="not the files of this pipeline"):
         Pipeline(spark, tmp_path / "one", runtime="inline")
+
+
+@pytest.mark.parametrize("collection", [HEADS, ROOTS], ids=lambda collection: collection.name)
+def test_a_folder_of_another_format_is_refused(
+    spark: SparkSession, folder: Path, collection: Collection
+) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (a INT)")
+        p.insert("t", [{"a": 1}])
+        p.step()
+    opened = PipelineFolder(folder)
+    store, key = opened.place.store, opened.place.key
+    found = opened.place.run(store.get(collection, key))
+    opened.place.run(store.replace(collection, key, {**found.body, "format": 99}, expect=found.revision))
+    opened.close()
+
+    with pytest.raises(ForeignState, match="format 99, and this release reads 1"):
+        Pipeline(spark, folder, runtime="inline")
 
 
 def test_nothing_to_insert_is_an_append_of_nothing(spark: SparkSession, folder: Path) -> None:

@@ -54,12 +54,15 @@ T = TypeVar("T")
 FOLDER = "state"
 
 
+PLAN_FORMAT = 1
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What a pipeline computes: its circuit, and what is known of its tables and views (for the caller)."""
 
     circuit: Circuit = Circuit()
     catalog: Any = None
-    format: int = 1
+    format: int = PLAN_FORMAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ class Engine:
         A step that was under way is left to `step`: were it to fail again, that would be the place to say so.
         Creates the pipeline if there is none. Raises `WrongSettings` or `ForeignState` when this is not it.
         """
+        self._run(self._head.load())  # one of a newer release is refused before anything is changed
         root = self._run(self._owner.take_over(Root(pipeline, dict(settings))))
         reach("engine.open.after_take_over")
         try:
@@ -326,8 +330,12 @@ class Engine:
 
     def _load_plan(self, root: Root) -> None:
         if root.catalog:
-            text = self.place.blobs.read(BlobRef.from_json(root.catalog["plan"]))
-            self.plan = msgspec.json.decode(text, type=Plan)
+            found = msgspec.json.decode(self.place.blobs.read(BlobRef.from_json(root.catalog["plan"])))
+            if found["format"] != PLAN_FORMAT:
+                raise ForeignState(
+                    f"the plan has format {found['format']}, and this release reads {PLAN_FORMAT}"
+                )
+            self.plan = msgspec.convert(found, Plan)
 
     # Versions, merges, sweeps
 

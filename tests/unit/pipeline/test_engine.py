@@ -5,14 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crash.pipeline_bench import Bench
 from crash.pipeline_circuit import FRESH, PLANS
 from tidemill.base.bridge import LoopThread
 from tidemill.pipeline.engine import Policy
-from tidemill.pipeline.errors import NotOpen, StepFailed
+from tidemill.pipeline.errors import ForeignState, NotOpen, StepFailed
+from tidemill.pipeline.log.head import HEADS
+from tidemill.pipeline.log.root import ROOTS
 from tidemill.pipeline.state.merges import Merge
-from tidemill.store import OutcomeUnknown
+from tidemill.store import Collection, OutcomeUnknown
 
 
 @pytest.fixture
@@ -180,3 +183,34 @@ def test_a_former_owner_hears_so_even_after_its_step(bench: Bench) -> None:
     with pytest.raises(NotOpen):
         bench.step()
     first.abandon()
+
+
+@pytest.mark.parametrize("collection", [HEADS, ROOTS], ids=str)
+def test_a_document_of_an_unknown_format_is_refused_and_nothing_is_changed(
+    bench: Bench, collection: Collection
+) -> None:
+    def rewrite(**fields: object) -> int:
+        found = bench.place.run(bench.store.get(collection, bench.place.key))
+        body = {**found.body, **fields}
+        revision: int = bench.place.run(
+            bench.store.replace(collection, bench.place.key, body, expect=found.revision)
+        )
+        return revision
+
+    bench.step()
+    bench.engine.close()
+    term = bench.engine.root.term
+    revision = rewrite(format=99)
+    with pytest.raises(ForeignState, match="format 99, and this release reads 1"):
+        bench.open()
+
+    assert rewrite(format=1) == revision + 1
+    bench.open()
+    assert bench.engine.root.term == term + 1
+
+
+def test_a_plan_of_an_unknown_format_is_refused(bench: Bench) -> None:
+    bench.engine.change_plan(replace(PLANS[0], format=99), frozenset())
+
+    with pytest.raises(ForeignState, match="plan has format 99, and this release reads 1"):
+        bench.open()

@@ -303,8 +303,10 @@ class LogHead:
         found = await self._store.get(HEADS, self._key)
         if found is None:
             return Head(), None
-        if found.body.get("format") != FORMAT:
-            raise ForeignState(f"the log head of {self._key!r} was written by a newer release")
+        if (written_as := found.body.get("format")) != FORMAT:
+            raise ForeignState(
+                f"the log head of {self._key!r} has format {written_as}, and this release reads {FORMAT}"
+            )
         return msgspec.convert(found.body, Head), found.revision
 
     async def _write(self, head: Head, revision: int | None) -> int:

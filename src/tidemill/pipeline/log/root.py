@@ -368,6 +368,6 @@ class RootOwner:
 
 
 def _decode(body: Mapping[str, Any], key: str) -> Root:
-    if body.get("format") != FORMAT:
-        raise ForeignState(f"the root of {key!r} was written by a newer release")
+    if (written_as := body.get("format")) != FORMAT:
+        raise ForeignState(f"the root of {key!r} has format {written_as}, and this release reads {FORMAT}")
     return msgspec.convert(body, Root)
