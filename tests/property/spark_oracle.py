@@ -47,6 +47,10 @@ class Oracle:
         """Names and types of the columns."""
         return self._spark.table(view).schema.simpleString()
 
+    def keeps_cases(self, view: str) -> bool:
+        """Whether the view has the column `c`."""
+        return "c" in self._spark.table(view).columns
+
     def answers(self, view: str) -> list[Bag]:
         """The rows of a view after each step. One without the column `c` can be asked for one step only."""
         found = self._spark.table(view).toArrow()

@@ -38,6 +38,11 @@ class Relation:
     place: str
     """Where in the query it comes from, as the start of a message; empty if that is not known."""
 
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        """The relations that it is made of."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf(Relation):
@@ -51,11 +56,19 @@ class Project(Relation):
     child: "AnyRelation"
     columns: tuple[Scalar, ...]
 
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
+
 
 @dataclass(frozen=True, slots=True)
 class Filter(Relation):
     child: "AnyRelation"
     condition: Scalar
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,10 @@ class Join(Relation):
     right: "AnyRelation"
     keys: tuple[tuple[Scalar, Scalar], ...]
     condition: Scalar | None
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return self.left, self.right
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +116,20 @@ class Aggregate(Relation):
     group_schema: Any
     """Of the keys and the functions."""
 
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
+
 
 @dataclass(frozen=True, slots=True)
 class Union(Relation):
-    """All rows of all children."""
+    """All rows of several relations."""
 
-    children: tuple["AnyRelation", ...]
+    several: tuple["AnyRelation", ...]
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return self.several
 
 
 AnyRelation = Leaf | Project | Filter | Join | Aggregate | Union

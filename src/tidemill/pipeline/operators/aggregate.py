@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidemill.pipeline import types
 from tidemill.pipeline.operators.aggregates import Layout
 from tidemill.pipeline.operators.aggregates.measure import Touched
+from tidemill.pipeline.operators.groupwise import together, without
 from tidemill.pipeline.operators.matching import weights_found
 from tidemill.pipeline.operators.operator import Access, Flow, Operator, Port
 from tidemill.pipeline.operators.rows import relabel, shaped
@@ -93,7 +94,7 @@ class AggregateOperator(Operator):
             pending = Pending(access.own(), touched, self._results(access, touched, counters, before=True))
             counters = add_checked(counters, change.weights)
         else:
-            pending = self._extended(pending, _without(touched, pending.groups), access)
+            pending = self._extended(pending, without(touched, pending.groups), access)
             counters = None
         for slot, part in enumerate([change, *details]):
             if len(part):
@@ -126,9 +127,10 @@ class AggregateOperator(Operator):
         """With groups that no earlier round touched: as they are before this one, they were before all."""
         known = pending.groups
         old = self._results(access, added, self._counters(access, added, before=True), before=True)
-        groups = Touched(concat_rows([known.keys, added.keys]), np.concatenate([known.hashes, added.hashes]))
         place = np.concatenate([pending.old.place, old.place + len(known)])
-        return Pending(pending.spine, groups, Results(place, concat_rows([pending.old.rows, old.rows])))
+        return Pending(
+            pending.spine, together(known, added), Results(place, concat_rows([pending.old.rows, old.rows]))
+        )
 
     def _difference(self, old: Results, new: Results, count: int) -> ZSet:
         """The old rows out and the new rows in, where they are not the same."""
@@ -153,13 +155,6 @@ def _by_group(totals: ZSet) -> tuple[Touched, ZSet]:
     groups = group_rows(totals.rows)
     keys = take_rows(totals.rows, groups.first)
     return Touched(keys, groups.hashes), ZSet(keys, groups.sum(totals.weights))
-
-
-def _without(groups: Touched, known: Touched) -> Touched:
-    """Those groups that are not known."""
-    hashes = np.concatenate([known.hashes, groups.hashes])
-    together = group_rows(concat_rows([known.keys, groups.keys]), None, hashes)
-    return groups.take(together.first[together.first >= len(known)] - len(known))
 
 
 def _mask(place: Indices, count: int) -> npt.NDArray[np.bool_]:

@@ -7,7 +7,7 @@ Words: a *frame* is a table or view of the pipeline as a Spark frame without row
 position an expression finds an attribute; a *fragment* is an expression that Spark itself computes in a step,
 as SQL over columns c0, c1, …
 
-Read `session`, `read`, `expression`, `literal`, `fragment`, `spelling`; `changing` and `settings` guard the
+Read `session`, `plans`, `expression`, `literal`, `fragment`, `spelling`; `changing` and `settings` guard the
 answers, `written` names what is refused as the query does, `table` reads CREATE TABLE.
 """
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame as Frame
 
 from tidemill.sql.catalyst.changing import refuse_changing
 from tidemill.sql.catalyst.fragment import Fragments
-from tidemill.sql.catalyst.read import Reader
+from tidemill.sql.catalyst.plans import PLANS, Reader
 from tidemill.sql.catalyst.session import Frames
 from tidemill.sql.catalyst.settings import settings
 from tidemill.sql.catalyst.table import table_schema
@@ -27,7 +27,7 @@ def read(frames: Frames, frame: Frame) -> AnyRelation:
     """The query that a frame stands for. Raises `Refused` for what cannot be kept or is not known."""
     refuse_changing(frame)
     fragments = Fragments(frames, frame._jdf.queryExecution().analyzed())
-    return Reader(frames, fragments).read(frames.optimized(frame))
+    return Reader(frames, fragments, PLANS).read(frames.optimized(frame))
 
 
 __all__ = ["Frame", "Frames", "in_words_of_the_query", "read", "table_schema", "settings"]

@@ -3,7 +3,7 @@
 import msgspec
 
 from tidemill.pipeline.plan.circuit import Circuit
-from tidemill.pipeline.plan.node import Aggregate, AnyNode, Arrange, Distinct
+from tidemill.pipeline.plan.node import AnyNode
 
 SALT = "salt"
 
@@ -54,7 +54,7 @@ def _unlike(kept: list[AnyNode], node: AnyNode) -> AnyNode:
 
 def _salted(node: AnyNode, salt: int) -> AnyNode:
     """The node with that salt. One that keeps no state has no field for it: its schema carries the salt."""
-    if isinstance(node, Aggregate | Arrange | Distinct):
-        return msgspec.structs.replace(node, salt=salt)
+    if SALT in node.__struct_fields__:
+        return msgspec.structs.replace(node, **{SALT: salt})
     schema = {name: value for name, value in node.spark_schema.items() if name != SALT}
     return msgspec.structs.replace(node, spark_schema={**schema, SALT: salt} if salt else schema)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tidemill.pipeline.plan.expression import Column
 from tidemill.sql.catalog import Catalog
-from tidemill.sql.relation import Aggregate, AnyRelation, Filter, Join, Leaf, Project, Scalar, Union
+from tidemill.sql.relation import Aggregate, AnyRelation, Filter, Join, Leaf, Project, Scalar
 
 Wish = tuple[str, tuple[int, ...]]
 """A table, and the columns by which a relation would have it spread."""
@@ -27,24 +27,13 @@ def choose(relation: AnyRelation, catalog: Catalog) -> dict[str, tuple[int, ...]
 def leaves(relation: AnyRelation) -> Iterator[str]:
     if isinstance(relation, Leaf):
         yield relation.name
-    for child in children(relation):
+    for child in relation.children:
         yield from leaves(child)
-
-
-def children(relation: AnyRelation) -> tuple[AnyRelation, ...]:
-    match relation:
-        case Project(child=child) | Filter(child=child) | Aggregate(child=child):
-            return (child,)
-        case Join(left=left, right=right):
-            return left, right
-        case Union(children=several):
-            return several
-    return ()
 
 
 def join_wishes(relation: AnyRelation) -> Iterator[Wish]:
     """Innermost first: there the tables themselves are joined."""
-    for child in children(relation):
+    for child in relation.children:
         yield from join_wishes(child)
     if isinstance(relation, Join) and relation.keys:
         yield from _wish(relation.left, [pair[0] for pair in relation.keys])
@@ -52,7 +41,7 @@ def join_wishes(relation: AnyRelation) -> Iterator[Wish]:
 
 
 def group_wishes(relation: AnyRelation) -> Iterator[Wish]:
-    for child in children(relation):
+    for child in relation.children:
         yield from group_wishes(child)
     if isinstance(relation, Aggregate) and relation.keys:
         yield from _wish(relation.child, list(relation.keys))

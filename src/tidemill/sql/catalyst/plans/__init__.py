@@ -1,0 +1,29 @@
+"""Spark's optimized plan, read as relations: one function for each kind of plan, found in `PLANS`.
+
+Read `reader`, `schema`, `select`, then the others; `refusal` names what nobody reads.
+"""
+
+from tidemill.sql.catalyst.plans.aggregate import read_aggregate
+from tidemill.sql.catalyst.plans.join import read_join
+from tidemill.sql.catalyst.plans.reader import Read, Reader
+from tidemill.sql.catalyst.plans.select import read_filter, read_leaf, read_project, read_python, read_same
+from tidemill.sql.catalyst.plans.union import read_union
+
+PLANS: dict[str, Read] = {
+    "LogicalRDD": read_leaf,
+    "Project": read_project,
+    "Filter": read_filter,
+    "BatchEvalPython": read_python,
+    "ArrowEvalPython": read_python,
+    "Join": read_join,
+    "Aggregate": read_aggregate,
+    "Union": read_union,
+    "Repartition": read_same,
+    "RepartitionByExpression": read_same,
+    "RebalancePartitions": read_same,
+    "ReturnAnswer": read_same,
+    "ResolvedHint": read_same,
+}
+"""By the name of Catalyst's class."""
+
+__all__ = ["PLANS", "Reader"]

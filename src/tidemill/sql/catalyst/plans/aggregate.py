@@ -1,0 +1,78 @@
+"""GROUP BY and aggregate functions."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+
+from tidemill.sql import relation
+from tidemill.sql.catalyst import expression
+from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.plans.reader import Reader
+from tidemill.sql.catalyst.plans.schema import attributes, name_of, nullable, positions, schema_of
+
+QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=\w)")
+"""The name of a relation before that of a column."""
+CALL = re.compile(r"\w+\s*\(.*\)", re.DOTALL)
+
+
+def read_aggregate(reader: Reader, plan: JavaObject) -> relation.Aggregate:
+    child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
+    grouping = items(plan.groupingExpressions())
+    keys = tuple(reader.scalar(key, scope, schema) for key in grouping)
+    functions: list[relation.Function] = []
+    found: dict[int, int] = {}
+    for node in items(plan.aggregateExpressions()):
+        for call in aggregate_calls(node):
+            function = _function(reader, call, scope, schema)
+            if function not in functions:
+                functions.append(function)
+            found[call.resultId().id()] = len(keys) + functions.index(function)
+    fields = [
+        nullable(name_of(key), scalar.tree.spark_type) for key, scalar in zip(grouping, keys, strict=True)
+    ]
+    fields += [nullable(function.text, function.spark_type) for function in functions]
+    group_schema = {"type": "struct", "fields": fields}
+    inner = Scope(positions(grouping), found)
+    results = tuple(reader.scalar(node, inner, group_schema) for node in items(plan.aggregateExpressions()))
+    return relation.Aggregate(
+        schema_of(plan), place_of(plan), reader.read(child), keys, tuple(functions), results, group_schema
+    )
+
+
+def _function(reader: Reader, call: JavaObject, scope: Scope, schema: Any) -> relation.Function:
+    inner = call.aggregateFunction()
+    arguments = tuple(reader.scalar(child, scope, schema) for child in items(inner.children()))
+    condition = call.filter()
+    options = expression.options(inner)
+    if call.isDistinct():
+        options["distinct"] = "true"
+    return relation.Function(
+        kind_of(inner),
+        arguments,
+        None if condition.isEmpty() else reader.scalar(condition.get(), scope, schema),
+        json.loads(inner.dataType().json()),
+        options,
+        QUALIFIER.sub("", str(call.sql())),
+        place_of(inner) or place_of(call),
+        _written(inner),
+    )
+
+
+def _written(function: JavaObject) -> str:
+    """The call as it stands in the query; empty if that is not known."""
+    origin = function.origin()
+    if origin.sqlText().isEmpty() or origin.startIndex().isEmpty() or origin.stopIndex().isEmpty():
+        return ""
+    text = str(origin.sqlText().get())[origin.startIndex().get() : origin.stopIndex().get() + 1]
+    return " ".join(text.split()) if CALL.fullmatch(text) else ""
+
+
+def aggregate_calls(node: JavaObject) -> Iterator[JavaObject]:
+    if kind_of(node) == "AggregateExpression":
+        yield node
+    else:
+        for child in items(node.children()):
+            yield from aggregate_calls(child)

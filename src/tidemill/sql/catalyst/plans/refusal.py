@@ -1,0 +1,45 @@
+"""What no view can hold yet, and what to write instead."""
+
+from py4j.java_gateway import JavaObject
+
+from tidemill.pipeline.errors import Refused
+from tidemill.sql.catalyst.expression import place_of
+
+FOREIGN = {"LogicalRelation", "HiveTableRelation", "DataSourceV2ScanRelation", "DataSourceV2Relation"}
+REFUSED = {
+    "Sort": ("ORDER BY", "a view has no order: sort when you read it"),
+    "GlobalLimit": ("LIMIT", "limit when you read the view"),
+    "LocalLimit": ("LIMIT", "limit when you read the view"),
+    "Offset": ("OFFSET", "skip rows when you read the view"),
+    "Tail": ("tail", "take the last rows when you read the view"),
+    "Window": ("a window function (OVER)", "group in a view of its own and join it"),
+    "Expand": (
+        "ROLLUP, CUBE, GROUPING SETS or several DISTINCT aggregates",
+        "write one view for each grouping",
+    ),
+    "Generate": ("explode or another function that makes rows", "make the rows before you insert them"),
+    "Sample": ("TABLESAMPLE", "its rows are drawn anew each time"),
+    "UnionLoop": ("a recursive query", ""),
+    "LocalRelation": ("a query over constants, or one that is always empty", "insert the rows into a table"),
+    "OneRowRelation": ("a SELECT without FROM", "insert the row into a table"),
+    "Range": ("range()", "insert its rows into a table"),
+    "InMemoryRelation": ("a cached frame", "unpersist it first"),
+}
+
+
+def refusal(plan: JavaObject, kind: str) -> Refused:
+    """The error that names the construct of a plan which nobody reads."""
+    if kind in FOREIGN:
+        name = plan.simpleString(100)
+        return Refused(
+            f"{place_of(plan)}{name} is not a table of the pipeline: CREATE TABLE and insert its rows"
+        )
+    construct, instead = REFUSED.get(kind, (f"the operation {kind}", ""))
+    hint = f": {instead}" if instead else ""
+    return Refused(f"{_own_place(plan, kind)}{construct} is not supported yet in a view{hint}")
+
+
+def _own_place(plan: JavaObject, kind: str) -> str:
+    """Where the construct stands; the plan of a function is placed where its SELECT starts."""
+    own = place_of(plan.expressions().head()) if kind in {"Window", "Generate"} else ""
+    return own or place_of(plan)

@@ -1,0 +1,54 @@
+"""Tables, projections and filters."""
+
+from itertools import takewhile
+
+from py4j.java_gateway import JavaObject
+
+from tidemill.pipeline.errors import Refused
+from tidemill.sql import relation
+from tidemill.sql.catalyst.expression import items, place_of
+from tidemill.sql.catalyst.plans.reader import Reader
+from tidemill.sql.catalyst.plans.schema import attributes, both_true, conjuncts, schema_of
+from tidemill.sql.relation import AnyRelation
+
+
+def read_leaf(reader: Reader, plan: JavaObject) -> relation.Leaf:
+    name = reader.frames.name_of(plan)
+    if name is None:
+        raise Refused(
+            f"{place_of(plan)}the frame with columns {', '.join(plan.schema().fieldNames())} is "
+            "not a table or view of the pipeline: CREATE TABLE and insert its rows"
+        )
+    return relation.Leaf(schema_of(plan), place_of(plan), name)
+
+
+def read_project(reader: Reader, plan: JavaObject) -> relation.Project:
+    child, scope = plan.child(), attributes(plan.child())
+    columns = tuple(reader.scalar(column, scope, schema_of(child)) for column in items(plan.projectList()))
+    return relation.Project(schema_of(plan), place_of(plan), reader.read(child), columns)
+
+
+def read_python(reader: Reader, plan: JavaObject) -> relation.Project:
+    """The child's columns and those that Python functions compute."""
+    child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
+    nodes = [*items(child.output()), *items(plan.udfs())]
+    columns = tuple(reader.scalar(node, scope, schema) for node in nodes)
+    return relation.Project(schema_of(plan), place_of(plan), reader.read(child), columns)
+
+
+def read_filter(reader: Reader, plan: JavaObject) -> AnyRelation:
+    """A filter; in two when Spark must test later conditions: it sees only what passed the first."""
+    child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
+    parts = [reader.scalar(part, scope, schema) for part in conjuncts(plan.condition())]
+    ours = list(takewhile(lambda part: not part.unproved, parts))
+    found = reader.read(child)
+    for some in (ours, parts[len(ours) :]):
+        condition = both_true(some)
+        if condition:
+            found = relation.Filter(schema_of(plan), place_of(plan), found, condition)
+    return found
+
+
+def read_same(reader: Reader, plan: JavaObject) -> AnyRelation:
+    """What only says how rows are spread, which a pipeline decides by itself."""
+    return reader.read(plan.child())

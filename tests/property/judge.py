@@ -1,0 +1,137 @@
+"""Judges views against Spark: whatever way a history goes through a pipeline, they have the rows of Spark.
+
+A family of operators is a module with queries over tables of `changing_tables` (or its own): it makes a
+`Judge` of them and asserts, for each of the `WAYS`, that nothing is `wrong`. The environment's
+TIDEMILL_CASES says how many cases a history packs together.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from property.changing_tables import TABLES, Append, History, Row, Table, history
+from property.spark_oracle import Bag, Oracle, differences, rows_of
+from tidemill import Pipeline
+from tidemill.pipeline.engine import Policy
+
+CASES = int(os.environ.get("TIDEMILL_CASES", "40"))
+STEPS = 4
+LATE = 2
+"""So many steps are done before late views are created."""
+WAYS = ("small steps", "one step", "rounds", "created late", "batch", "batch late")
+
+PIECES = ("tidemill.pipeline.state.run.PIECE_ROWS", "tidemill.pipeline.state.stream.PIECE_ROWS")
+
+Wrong = dict[tuple[str, int], list[tuple[Row, int]]]
+"""By view and step, some rows that we have too many of, or lack."""
+
+
+class Judge:
+    """Views of one family, a history of their tables, and what Spark answers.
+
+    Views may read views before them. A query without the column `c` is asked once for each step.
+    `oracle` are other queries for Spark, by view, where the two cannot be the same text.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: Path,
+        views: Mapping[str, str],
+        *,
+        tables: Sequence[Table] = TABLES,
+        course: History | None = None,
+        oracle: Mapping[str, str] | None = None,
+    ) -> None:
+        self.spark = spark
+        self.root = root
+        self.views = dict(views)
+        self.tables = tables
+        self.history = course or history(len(self.views), cases=CASES, steps=STEPS)
+        self.oracle = {**self.views, **(oracle or {})}
+
+    def wrong(self, way: str) -> Wrong:
+        """Where the views differ from Spark's answers when the history goes this way."""
+        return {
+            (view, step): found[:4]
+            for step, bags in self._course(way)
+            for view, bag in bags.items()
+            if (found := differences(bag, self.expected[view][step]))
+        }
+
+    @cached_property
+    def expected(self) -> dict[str, list[Bag]]:
+        """Spark's answers, by view and step."""
+        every = Oracle(self.spark, self.tables, self.history.bags)
+        every.define(self.oracle)
+        packed = [view for view in self.views if every.keeps_cases(view)]
+        found = {view: every.answers(view) for view in packed}
+        every.close()
+        alone = [view for view in self.views if view not in packed]
+        for bags in self.history.bags if alone else ():
+            one = Oracle(self.spark, self.tables, [bags])
+            one.define(self.oracle)
+            for view in alone:
+                found.setdefault(view, []).extend(one.answers(view))
+            one.close()
+        return found
+
+    def _course(self, way: str) -> Iterator[tuple[int, dict[str, Bag]]]:
+        """The rows of all views after some steps."""
+        late = LATE if "late" in way else 0
+        policy = Policy(round_rows=300) if way == "rounds" else None
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            Pipeline(
+                self.spark,
+                self.root / way.replace(" ", "-"),
+                runtime="batch" if "batch" in way else "inline",
+                policy=policy,
+            ) as pipeline,
+        ):
+            if way == "created late":
+                for name in PIECES:
+                    patch.setattr(name, 200)
+            for table in self.tables:
+                pipeline.sql(table.create)
+            if late:
+                first = [
+                    f"CREATE VIEW kept_{table.name} AS SELECT * FROM {table.name}" for table in self.tables
+                ]
+                pipeline.sql(";\n".join(first))
+            else:
+                create(pipeline, self.views)
+            for step, appends in enumerate(self.history.steps):
+                feed(pipeline, appends)
+                if way == "one step" and step < len(self.history.steps) - 1:
+                    continue
+                if late and step == late:
+                    create(pipeline, self.views)
+                pipeline.step()
+                if step >= late:
+                    yield step, {view: rows(pipeline, view) for view in self.views}
+
+
+def create(pipeline: Pipeline, views: Mapping[str, str]) -> None:
+    """Create the views, in that order."""
+    pipeline.sql(";\n".join(f"CREATE VIEW {name} AS {query}" for name, query in views.items()))
+
+
+def feed(pipeline: Pipeline, appends: Iterable[Append]) -> None:
+    """Append what one step of a history brings."""
+    for append in appends:
+        if append.verb == "apply":
+            pipeline.apply(append.frames)
+        else:
+            [(table, frame)] = append.frames.items()
+            (pipeline.insert if append.verb == "insert" else pipeline.delete)(table, frame)
+
+
+def rows(pipeline: Pipeline, view: str) -> Bag:
+    """The rows of a view, as they can be compared."""
+    return Counter(rows_of(pipeline.view(view).to_arrow()))
