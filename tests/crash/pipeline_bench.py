@@ -105,6 +105,11 @@ class Bench:
         return self.engine.step()
 
     @property
+    def names(self) -> set[str]:
+        """Of all files."""
+        return {entry.name for entry in self.place.blobs.entries()}
+
+    @property
     def views(self) -> dict[str, Bag]:
         circuit = self.engine.plan.circuit
         return {

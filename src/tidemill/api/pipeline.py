@@ -29,7 +29,7 @@ from tidemill.api.reader import Reader
 from tidemill.api.rows import Rows
 from tidemill.pipeline.continuous import Continuous
 from tidemill.pipeline.engine import FOLDER, Engine, Policy
-from tidemill.pipeline.errors import BadInput, NotOpen, Refused
+from tidemill.pipeline.errors import BadInput, NotOpen, Refused, StepFailed
 from tidemill.pipeline.log.head import Receipt
 from tidemill.pipeline.log.root import StepRecord
 from tidemill.pipeline.log.segment import SegmentRef
@@ -43,6 +43,8 @@ from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.step import Pending
 from tidemill.pipeline.zset import SHARDS
 from tidemill.sql.planner import PlanChange, Planner
+from tidemill.store import StoreError
+from tidemill.store.blobs import BlobError
 
 RuntimeName = Literal["batch", "inline"]
 
@@ -235,8 +237,12 @@ class Pipeline:
         if self._checked != engine.plan.circuit.digest:
             self._planner.check_settings()  # fragments are analysed anew, under what the session has now
             self._checked = engine.plan.circuit.digest
-        with self._continuous.idle("step()"), Progress(f"step {engine.root.last}", self._tasks):
-            return engine.step()
+        number = engine.root.last
+        with self._continuous.idle("step()"), Progress(f"step {number}", self._tasks):
+            try:
+                return engine.step()
+            except (BlobError, StoreError) as error:
+                raise StepFailed(f"step {number}: {error}") from error
 
     def start(self) -> None:
         """Run in the background from now on: a step when something was appended, a version now and then.

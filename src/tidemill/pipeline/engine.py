@@ -41,7 +41,7 @@ from tidemill.pipeline.runtimes.runtime import Runtime
 from tidemill.pipeline.state.database import Database
 from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.state.manifest import read_manifest
-from tidemill.pipeline.state.sweep import sweep
+from tidemill.pipeline.state.sweep import clear, sweep
 from tidemill.pipeline.step import Limits, Pending, abort, discard, pending, replan, to_replay
 from tidemill.pipeline.task import Report, StepTask
 from tidemill.pipeline.versions import RootVersions, put_runs, runs_of
@@ -105,7 +105,7 @@ class Engine:
         limits = Limits(rows=self.policy.step_rows)
         self._input = InputLog(self._head, self._owner, clock=place.store.now, limits=limits)
         self._output = OutputLog(self._owner, BlobFiles(place.blobs), folder=FOLDER)
-        self._merging = Merging(runtime, FOLDER)
+        self._merging = Merging(runtime, place.blobs, FOLDER)
         self._fresh: frozenset[str] = frozenset()
         self._prepared = ""
         self._steps_since_commit = 0
@@ -244,7 +244,11 @@ class Engine:
         if self._prepared != self.plan.circuit.digest:
             self.runtime.prepare(self.plan.circuit)
             self._prepared = self.plan.circuit.digest
-        reports = self.runtime.run(self._task(record), self.policy.deadline_s)
+        try:
+            reports = self.runtime.run(self._task(record), self.policy.deadline_s)
+        except (BlobError, StepFailed):
+            self._attend(self._clear, record.number)
+            raise
         failed = [report for report in reports if report.error]
         if failed:
             first = min(failed, key=lambda report: (report.stage, report.worker))
@@ -277,6 +281,7 @@ class Engine:
         self._run(self._owner.update(lambda root: abort(root, record.number, failure, blame=not filling)))
         error.tell(filling=filling)
         self.runs = self.runs.at(record.number + 1)
+        self._attend(self._clear, record.number)
 
     def _adopt(self, record: StepRecord, reports: Sequence[Report]) -> None:
         runs = self.runs
@@ -378,6 +383,17 @@ class Engine:
 
     def sweep(self) -> tuple[str, ...]:
         """Delete the files that nobody needs; say which. Files of this term are kept for a while first."""
+        needed, now = self._needed(), time.time()
+        return sweep(
+            self.place.blobs, FOLDER, needed, term=self.root.term, grace_s=self.policy.grace_s, now=now
+        )
+
+    def _clear(self, step: int) -> None:
+        """Delete what a failed attempt at a step has written: on a full disk the next one needs the room."""
+        clear(self.place.blobs, FOLDER, self._needed(), term=self.root.term, step=step)
+
+    def _needed(self) -> set[str]:
+        """The names of all files that something refers to."""
         kept = {*self.runs.names(), *self._merging.names(), *self._run(_collect(self._owner.names()))}
         kept.update(self._run(_collect(self._head.names())))
         for version in kept_versions(self.root):
@@ -385,21 +401,18 @@ class Engine:
                 manifest = read_manifest(self.place.blobs, version.manifest)
                 kept |= manifest.names | {_plan_name(manifest.circuit)}
         kept.add(_plan_name((self.root.catalog or {}).get("plan")))
-        now = time.time()
-        return sweep(
-            self.place.blobs, FOLDER, kept, term=self.root.term, grace_s=self.policy.grace_s, now=now
-        )
+        return kept
 
     def tidy(self) -> None:
         """After a step: sweep and merge when it is time."""
         self._attend(self._sweep_if_due)
         self._attend(self._merge)
 
-    def _attend(self, chore: Callable[[], None]) -> None:
+    def _attend(self, chore: Callable[..., None], *about: int) -> None:
         """Do what is due now and then. Its failure is not that of the step; it is due after the next."""
         try:
             with self._owned():
-                chore()
+                chore(*about)
         except NotOpen:
             raise
         except (TidemillError, OSError) as error:
@@ -416,7 +429,8 @@ class Engine:
 
     def _merge(self) -> None:
         self._adopt_merged()
-        self._merging.begin(self.runs, self.root.term, self.root.last)
+        # Named after the last step that is settled, its files are none of an attempt at the next.
+        self._merging.begin(self.runs, self.root.term, self.root.last - 1)
 
     def _adopt_merged(self) -> None:
         """Take the result of background merges; wait for it when too many runs have piled up."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidemill.base.log import get_logger
@@ -10,7 +11,7 @@ from tidemill.pipeline.live import LiveRuns
 from tidemill.pipeline.runtimes.runtime import Runtime
 from tidemill.pipeline.state.merges import Merge, Merged, overdue, plan_merges
 from tidemill.pipeline.state.spec import RunRef
-from tidemill.store.blobs import BlobError
+from tidemill.store.blobs import BlobError, Blobs
 
 log = get_logger("tidemill.pipeline.merging")
 
@@ -24,13 +25,14 @@ class Result:
 
 
 class Merging:
-    """Keeps runs few. A merge that fails leaves everything as it was, and is planned again later.
+    """Keeps runs few. A merge that fails leaves nothing behind, and is planned again later.
 
     On a runtime without background, merges are done at once.
     """
 
-    def __init__(self, runtime: Runtime, folder: str) -> None:
+    def __init__(self, runtime: Runtime, blobs: Blobs, folder: str) -> None:
         self._runtime = runtime
+        self._blobs = blobs
         self._folder = folder
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -96,8 +98,15 @@ class Merging:
                         self._unadopted.update(run.name for run in merge.result(merged))
             except (PipelineError, BlobError) as error:
                 log.warning("merge.failed", runs=len(merge.inputs), error=str(error))
-                with self._lock:
-                    self._unadopted.difference_update(run.name for run in merge.result(merged))
+                self._drop(merge.result(merged))
                 return
             with self._lock:
                 self._done.append(Result(merge, merge.result(merged)))
+
+    def _drop(self, runs: Sequence[RunRef]) -> None:
+        """Forget what units of a failed merge gave. Now, since a full disk may be why it failed."""
+        with self._lock:
+            self._unadopted.difference_update(run.name for run in runs)
+        with suppress(BlobError):  # a sweep finds the rest
+            for run in runs:
+                self._blobs.delete(run.name)

@@ -1,6 +1,6 @@
 """The engine: what it owes to those who call it after something went wrong. Kills are in `tests/crash`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,13 @@ from crash.pipeline_bench import Bench
 from crash.pipeline_circuit import FRESH, PLANS
 from tidemill.base.bridge import LoopThread
 from tidemill.pipeline.engine import Policy
-from tidemill.pipeline.errors import ForeignState, NotOpen, StepFailed
+from tidemill.pipeline.errors import ForeignState, NotOpen, StepAborted, StepFailed
 from tidemill.pipeline.log.head import HEADS
 from tidemill.pipeline.log.root import ROOTS
-from tidemill.pipeline.state.merges import Merge
+from tidemill.pipeline.runtimes.inline import InlineRuntime
+from tidemill.pipeline.state.merges import Merge, Merged, MergeUnit
 from tidemill.store import Collection, OutcomeUnknown
+from tidemill.store.blobs import BlobNoSpace
 
 
 @pytest.fixture
@@ -130,6 +132,58 @@ def test_a_pipeline_whose_step_cannot_end_can_be_opened(bench: Bench, peaceful: 
     assert bench.engine.step().number == 1
 
 
+@pytest.mark.parametrize("bad", [True, False])
+def test_a_step_that_fails_leaves_no_files(bench: Bench, peaceful: Bench, bad: bool) -> None:
+    bench.step()
+    offset = bench.append_bad() if bad else bench.append()
+    bench.runtime.broken = not bad
+    before = bench.names
+    with pytest.raises(StepAborted if bad else StepFailed):
+        bench.engine.step()
+
+    assert bench.names == before
+    bench.runtime.broken = False
+    if bad:
+        bench.engine.discard(offset)
+        bench.append()
+    bench.engine.step()
+    for _ in range(2):
+        peaceful.step()
+    assert bench.views == peaceful.views
+
+
+def test_a_done_step_that_fails_when_it_is_run_again_keeps_its_output(bench: Bench) -> None:
+    lose_the_answer(bench)
+    bench.runtime.broken = True
+    with pytest.raises(StepFailed):
+        bench.engine.step()
+    bench.runtime.broken = False
+    bench.engine.step()
+
+    assert bench.engine.sweep() == ()
+    assert {segment.file.name for segment in bench.engine.changes("totals", -1, 1)} <= bench.names
+
+
+def test_a_merge_that_fails_leaves_no_files(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.step()
+    engine = bench.engine
+    merge = Merge(engine.runs.of(PLANS[0].circuit.fingerprints[1]), (0, 1 << 63))
+    before, units = bench.names, iter(range(2))
+
+    def merge_one(given: Sequence[MergeUnit]) -> tuple[Merged, ...]:
+        if next(units):
+            raise BlobNoSpace("the disk is full")
+        merged = InlineRuntime.merge(bench.runtime, given)
+        assert bench.names > before
+        return merged
+
+    monkeypatch.setattr(bench.runtime, "merge", merge_one)
+    engine._merging._work([merge], engine.root.term, engine.root.last)
+
+    assert bench.names == before
+    assert not engine._merging.names()
+
+
 def test_a_sweep_spares_a_merge_that_is_not_adopted_yet(bench: Bench) -> None:
     """However long ago its first files were written."""
     bench.step()
@@ -185,7 +239,7 @@ def test_a_former_owner_hears_so_even_after_its_step(bench: Bench) -> None:
     first.abandon()
 
 
-@pytest.mark.parametrize("collection", [HEADS, ROOTS], ids=str)
+@pytest.mark.parametrize("collection", [HEADS, ROOTS], ids=lambda collection: collection.name)
 def test_a_document_of_an_unknown_format_is_refused_and_nothing_is_changed(
     bench: Bench, collection: Collection
 ) -> None:

@@ -27,3 +27,16 @@ def sweep(
             swept.append(entry.name)
     failpoint.reach("state.sweep.after_delete")
     return (*swept, *blobs.sweep(kept, grace_s=grace_s, now=now, under=folder).names)
+
+
+def clear(blobs: Blobs, folder: str, referenced: Iterable[str], *, term: int, step: int) -> None:
+    """Delete what attempts at a step have written under this term and nobody refers to.
+
+    They have failed: who still writes for one is not adopted any more. Safe to repeat and to break off.
+    """
+    kept = frozenset(referenced)
+    place = f"{folder}/t{term}"
+    runs, outputs = f"{place}/s{step}", f"{place}/out"
+    for entry in (*blobs.entries(runs), *blobs.entries(outputs)):
+        if entry.name.startswith((f"{runs}/", f"{outputs}/s{step}-")) and entry.name not in kept:
+            blobs.delete(entry.name)

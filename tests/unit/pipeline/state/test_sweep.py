@@ -15,7 +15,7 @@ from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.state.manifest import read_manifest
 from tidemill.pipeline.state.spec import Part, StateSpec
 from tidemill.pipeline.state.spine import Spine
-from tidemill.pipeline.state.sweep import sweep
+from tidemill.pipeline.state.sweep import clear, sweep
 from tidemill.store.blobs import Blobs, open_blobs
 from unit.pipeline.state.model import rows_of, scanned
 from unit.pipeline.state.test_run import INTS, numbers
@@ -46,6 +46,17 @@ def test_a_name_without_a_term_is_only_ever_old(blobs: Blobs) -> None:
         blobs.put(name, b"content")
 
     assert sweep(blobs, "p", (), term=9, grace_s=60, now=time.time()) == ()
+
+
+def test_what_attempts_at_a_step_have_left_goes_and_nothing_else(blobs: Blobs) -> None:
+    left = {"p/t2/s1/run", "p/t2/out/s1-0-0-x"}
+    kept = {"p/t2/s1/kept", "p/t2/out/s1-kept", "p/t2/s10/run", "p/t2/out/s10-0-0-x", "p/t1/s1/run", "p/in/x"}
+    for name in left | kept:
+        blobs.put(name, b"content")
+    for _ in range(2):
+        clear(blobs, "p", {"p/t2/s1/kept", "p/t2/out/s1-kept"}, term=2, step=1)
+
+        assert names(blobs) == kept
 
 
 LIFE = """
