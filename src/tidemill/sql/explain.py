@@ -10,6 +10,7 @@ from tidemill.pipeline.plan import node as nodes
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.plan.expression import Call, Column, Tree
 from tidemill.pipeline.plan.node import AggregateCall, AnyNode
+from tidemill.pipeline.zset import from_ipc
 
 INFIX = {
     "Add": "+",
@@ -88,6 +89,12 @@ def _does(node: AnyNode, inputs: Sequence[AnyNode]) -> str:
             return _groups(names, keys, functions)
         case nodes.Aggregate(keys=keys, functions=functions, input_schema=schema):
             return _groups([field["name"] for field in schema["fields"]], keys, functions)
+        case nodes.Constant(rows=rows):
+            return f"{len(from_ipc(rows))} constant rows ({', '.join(_names(node))})"
+        case nodes.Generate(function=function, outer=outer):
+            return f"{'outer ' if outer else ''}{function}({names[-1]}) AS ({', '.join(_names(node))})"
+        case nodes.Replicate():
+            return f"({', '.join(_names(node))}), {names[-1]} times"
         case nodes.View(name=name):
             return f"view {name} ({', '.join(_names(node))})"
     return f"({', '.join(_names(node))})"
@@ -111,9 +118,9 @@ def _groups(names: Sequence[str], keys: tuple[int, ...], functions: tuple[Aggreg
 
 
 def _call(names: Sequence[str], call: AggregateCall) -> str:
-    argument = "*" if call.argument is None else names[call.argument]
+    arguments = [names[column] for column in call.columns] + list(map(str, call.constants))
     condition = "" if call.filter is None else f" where {names[call.filter]}"
-    return f"{call.function}({argument}{_options(call.options)}){condition}"
+    return f"{call.function}({', '.join(arguments) or '*'}{_options(call.options)}){condition}"
 
 
 def _names(node: AnyNode) -> list[str]:

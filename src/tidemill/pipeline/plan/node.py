@@ -57,6 +57,30 @@ class SparkSelect(Node, frozen=True, tag="spark_select"):
     columns: tuple[str, ...]
 
 
+class Constant(Node, frozen=True, tag="constant"):
+    """Rows that never change, there from the first step on and spread by all columns.
+
+    `rows` is a Z-set as bytes (`zset.to_ipc`).
+    """
+
+    rows: bytes
+
+
+class Generate(Node, frozen=True, tag="generate"):
+    """For each element of the input's last column, an array or map, a row: the other columns, the element.
+
+    `function` is Catalyst's name: Explode gives the element, or key and value; PosExplode its position
+    before, from 0; Inline the fields of a struct. With `outer`, a row without elements comes once, with NULL.
+    """
+
+    function: str
+    outer: bool
+
+
+class Replicate(Node, frozen=True, tag="replicate"):
+    """The rows of the input, each as often as its last column says; without that column."""
+
+
 class Union(Node, frozen=True, tag="union"):
     """The rows of all inputs, with their weights."""
 
@@ -93,10 +117,31 @@ class Join(Node, frozen=True, tag="join"):
     condition: Column | Literal | Call | None
 
 
-class AggregateCall(msgspec.Struct, frozen=True):
-    """One aggregate: Count, Sum, Average, Min, Max (Catalyst's names) of an input column.
+class Mark(Node, frozen=True, tag="mark"):
+    """The rows of the left, each with whether the right has its key: the left's columns, then a boolean.
 
-    `argument` is None for COUNT(*). `filter` is a boolean column: only rows where it is true count.
+    The left is arranged (`Arrange` or `Source`) by its key; the right has just the columns of the key, in the
+    same order, and is spread by them. A NULL in a key equals nothing, unless `null_safe`.
+    """
+
+    null_safe: bool = False
+    salt: int = 0
+
+
+class Label(Node, frozen=True, tag="label"):
+    """The rows with a further column, the label of a shard: spread by it, they lie on that shard.
+
+    It is the shard of the row's `key`; without a key, each row comes once for every shard.
+    """
+
+    key: tuple[int, ...] | None
+
+
+class AggregateCall(msgspec.Struct, frozen=True):
+    """One aggregate, by Catalyst's name (Count, Sum, MaxBy, …), of input columns.
+
+    `argument` is None for COUNT(*); `further` are the arguments after the first, each a column or a constant.
+    `filter` is a boolean column: only rows where it is true count.
     """
 
     function: str
@@ -104,10 +149,23 @@ class AggregateCall(msgspec.Struct, frozen=True):
     spark_type: Any
     filter: int | None = None
     options: dict[str, str] = {}
+    further: tuple[int | Literal, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Not written where there are none: fingerprints of calls with one argument do without."""
 
     @property
     def type(self) -> pa.DataType:
         return types.from_spark(self.spark_type)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The arguments that are columns, in their order."""
+        first = () if self.argument is None else (self.argument,)
+        return first + tuple(one for one in self.further or () if isinstance(one, int))
+
+    @property
+    def constants(self) -> tuple[Literal, ...]:
+        """The arguments that are not."""
+        return tuple(one for one in self.further or () if isinstance(one, Literal))
 
 
 class Combine(Node, frozen=True, tag="combine"):
@@ -154,11 +212,16 @@ AnyNode = (
     Source
     | Select
     | SparkSelect
+    | Constant
+    | Generate
+    | Replicate
     | Union
     | Negate
     | Exchange
     | Arrange
     | Join
+    | Mark
+    | Label
     | Combine
     | Aggregate
     | Distinct

@@ -13,7 +13,18 @@ from tidemill.sql.lower.builder import Builder, Rows
 from tidemill.sql.lower.select import computed
 from tidemill.sql.relation import Aggregate, AnyRelation, Function, Scalar
 
-FUNCTIONS = {"Count": "count", "Sum": "sum", "Average": "avg", "Min": "min", "Max": "max"}
+FUNCTIONS = {
+    "Count": "count",
+    "Sum": "sum",
+    "Average": "avg",
+    "Min": "min",
+    "Max": "max",
+    "MinBy": "min_by",
+    "MaxBy": "max_by",
+}
+"""By Catalyst's name, as the user knows them."""
+CONSTANTS: dict[str, int] = {}
+"""From which argument on a function takes constants, for those that do."""
 
 
 def lower_distinct(relation: AnyRelation, build: Builder) -> Rows | None:
@@ -68,16 +79,20 @@ class Arguments:
             )
         if function.name == "Count":
             return self._count(function)
-        (argument,) = function.arguments
-        if function.filter:
-            argument = _only_where(function.filter, argument)
+        count = CONSTANTS.get(function.name, len(function.arguments))
+        first, *more = (self._argument(function, one) for one in function.arguments[:count])
+        constants = [_constant(one, function, place) for one in function.arguments[count:]]
         return AggregateCall(
             function.name,
-            self._column(argument),
+            first,
             function.spark_type,
             self._column(function.filter) if function.filter else None,
             function.options,
+            (*more, *constants) or msgspec.UNSET,
         )
+
+    def _argument(self, function: Function, argument: Scalar) -> int:
+        return self._column(_only_where(function.filter, argument) if function.filter else argument)
 
     def _count(self, function: Function) -> AggregateCall:
         """Of rows where no argument is NULL; an argument that never is needs no look."""
@@ -96,6 +111,12 @@ class Arguments:
         if scalar not in self.scalars:
             self.scalars.append(scalar)
         return self.scalars.index(scalar)
+
+
+def _constant(argument: Scalar, function: Function, place: str) -> Literal:
+    if isinstance(argument.tree, Literal):
+        return argument.tree
+    raise Refused(f"{function.place or place}{function.text}: {argument.sql} must be a constant")
 
 
 def _is_constant(tree: Tree) -> bool:

@@ -8,6 +8,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -55,7 +56,11 @@ PLACE = {name: place for place, name in enumerate(COLUMNS)}
 
 
 def call(
-    function: str, column: str | None = None, where: str | None = None, mode: str = "TRY"
+    function: str,
+    column: str | None = None,
+    where: str | None = None,
+    mode: str = "TRY",
+    *further: str,
 ) -> AggregateCall:
     kind = None if column is None else SCHEMA.field(column).type
     return AggregateCall(
@@ -64,6 +69,7 @@ def call(
         types.to_spark(result_type(function, kind)),
         None if where is None else PLACE[where],
         {"mode": mode},
+        tuple(PLACE[name] for name in further) or msgspec.UNSET,
     )
 
 
@@ -71,7 +77,7 @@ def result_type(function: str, kind: pa.DataType | None) -> pa.DataType:
     if function == "Count":
         return pa.int64()
     assert kind is not None
-    if function in ("Min", "Max"):
+    if function in ("Min", "Max", "MinBy", "MaxBy"):
         return kind
     if pa.types.is_decimal(kind):
         more = 10 if function == "Sum" else 4
@@ -122,6 +128,8 @@ def model(keys: Sequence[str], calls: Sequence[AggregateCall]) -> Callable[[Rows
 
 def value(each: AggregateCall, members: Rows) -> Any:
     chosen = [pair for pair in members if each.filter is None or pair[0][each.filter] is True]
+    if each.function in ("MinBy", "MaxBy"):
+        return outermost_by(each, chosen)
     if each.argument is None:
         return sum(weight for _, weight in chosen)
     values = [(row[each.argument], weight) for row, weight in chosen if row[each.argument] is not None]
@@ -151,6 +159,14 @@ def value(each: AggregateCall, members: Rows) -> Any:
     fits = -(2**63) <= exact < 2**63
     wrapped = (int(exact) + 2**63) % 2**64 - 2**63
     return wrapped if fits or each.options["mode"] == "LEGACY" else None
+
+
+def outermost_by(each: AggregateCall, chosen: Rows) -> Any:
+    value, by = each.columns
+    there = bag(((row[by], row[value]), weight) for row, weight in chosen if row[by] is not None)
+    outermost = min if each.function == "MinBy" else max
+    found = [pair for pair, weight in there.items() if weight > 0]
+    return outermost(found, key=rank)[1] if found else None
 
 
 def rank(one: Any) -> Any:

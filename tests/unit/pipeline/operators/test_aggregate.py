@@ -38,6 +38,14 @@ CALLS = st.one_of(
     st.builds(
         call, st.sampled_from(["Min", "Max"]), st.sampled_from(list(COLUMNS)), st.none() | st.just("flag")
     ),
+    st.builds(
+        call,
+        st.sampled_from(["MinBy", "MaxBy"]),
+        st.sampled_from(list(COLUMNS)),
+        st.none() | st.just("flag"),
+        st.just("TRY"),
+        st.sampled_from(["int", "double", "text", "list"]),
+    ),
 )
 ACCESS = Access((), (), fresh=False, last_round=True, moment=Moment(1, 0.0))
 KEYS = st.sampled_from([[], ["text"], ["double"], ["text", "flag"], ["list"], ["large", "float"]])
@@ -60,7 +68,7 @@ def test_values_are_those_of_the_bag_of_rows(
     open_spine: Callable[[StateSpec], Any], data: st.DataObject
 ) -> None:
     keys, calls = data.draw(KEYS), data.draw(st.lists(CALLS, max_size=4))
-    used = {"flag", *keys} | {SCHEMA.names[each.argument] for each in calls if each.argument is not None}
+    used = {"flag", *keys} | {SCHEMA.names[column] for each in calls for column in each.columns}
     changes = data.draw(steps(sorted(used)))
 
     check(aggregation(keys, calls), changes, model(keys, calls), late=2, open_spine=open_spine)

@@ -8,8 +8,8 @@ what a function needs beyond counters, a Z-set of its own with rows (group, some
 function asks to know of a group: some counters, or something about a detail. Functions that ask for the same
 share it.
 
-A change costs its own size for counters and float sums alike, beside a lookup per touched group. MIN and MAX
-keep all values: theirs is times the logarithm of the state.
+A change costs its own size for counters and float sums alike, beside a lookup per touched group. MIN, MAX and
+their like keep all values: theirs is times the logarithm of the state.
 
 Read `measure`, then a kind of function: `counts`, `integers`, `decimals`, `floats`, `extremes`; then
 `layout`, which puts the functions of a node together. `limbs` and `rounding` are arithmetic; `keys`

@@ -1,5 +1,6 @@
 """COUNT, and the counts that other functions need."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,18 +24,18 @@ class Rows(Counters):
         return [None if mask is None else mask.astype(np.int64)]
 
 
-ALL_ROWS = Rows(Chosen(None, None))
+ALL_ROWS = Rows(Chosen((), None))
 
 
 class Count(Function):
-    """COUNT(*) and COUNT(column)."""
+    """COUNT(*) and COUNT of columns."""
 
-    def __init__(self, call: AggregateCall, argument: pa.Field | None) -> None:
-        super().__init__(call, argument)
+    def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
+        super().__init__(call, arguments)
         self.measures = (Rows(self.counted),)
 
     @classmethod
-    def takes(cls, kind: pa.DataType | None) -> bool:  # noqa: ARG003
+    def takes(cls, *kinds: pa.DataType) -> bool:  # noqa: ARG003
         return True
 
     def value(self, *found: Any) -> pa.Array:

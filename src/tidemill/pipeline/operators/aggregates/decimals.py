@@ -3,6 +3,7 @@
 A result with too many digits raises in ANSI mode and is NULL otherwise; a sum on the way may have more.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,14 @@ from tidemill.pipeline.zset.value import Mask
 
 
 class _OverDecimals(Function):
-    def __init__(self, call: AggregateCall, argument: pa.Field) -> None:
-        super().__init__(call, argument)
-        self.scale = argument.type.scale
-        self.measures = (Rows(self.counted), Limbs(self.chosen, argument.type))
+    def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
+        super().__init__(call, arguments)
+        self.scale = arguments[0].type.scale
+        self.measures = (Rows(self.counted), Limbs(self.chosen, arguments[0].type))
 
     @classmethod
-    def takes(cls, kind: pa.DataType | None) -> bool:
-        return kind is not None and pa.types.is_decimal(kind)
+    def takes(cls, *kinds: pa.DataType) -> bool:
+        return len(kinds) == 1 and bool(pa.types.is_decimal(kinds[0]))
 
 
 class DecimalSum(_OverDecimals):

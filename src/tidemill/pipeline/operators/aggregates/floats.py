@@ -4,6 +4,7 @@ The exact sum of a group is kept as limbs (see `rounding`): a double is spread o
 its weight times each is added up. Where there are NaN or infinities, their counts decide.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,13 +46,13 @@ class Superaccumulator(Detail):
 
     chosen: Chosen
 
-    def field(self, schema: pa.Schema) -> pa.Field:  # noqa: ARG002
-        return pa.field("limb", pa.int32())
+    def fields(self, schema: pa.Schema) -> list[pa.Field]:  # noqa: ARG002
+        return [pa.field("limb", pa.int32())]
 
     def combine(
         self, rows: pa.RecordBatch, weights: Weights, groups: Groups
-    ) -> tuple[Integers, pa.Array, Weights]:
-        values = fixed_values(rows.column(self.chosen.column)).astype(np.float64)
+    ) -> tuple[Integers, list[pa.Array], Weights]:
+        values = fixed_values(rows.column(self.chosen.columns[0])).astype(np.float64)
         mask = self.chosen.mask(rows)
         if mask is not None:
             values = np.where(mask, values, 0.0)
@@ -61,7 +62,7 @@ class Superaccumulator(Detail):
         lowest, amounts = spread(values[adds], weights[groups.order[adds]])
         found = [_sum_limb(limb, number[adds], lowest, amounts) for limb in _limbs_within(lowest)]
         group, limb, total = (np.concatenate(parts) for parts in zip((_NOTHING,) * 3, *found, strict=True))
-        return group, pa.array(limb, pa.int32()), total
+        return group, [pa.array(limb, pa.int32())], total
 
 
 def spread(values: Floats, weights: Weights) -> tuple[Integers, list[Weights]]:
@@ -153,13 +154,13 @@ def _dense_total(group: Integers, limb: Integers, weights: Weights, count: int) 
 
 
 class _OverFloats(Function):
-    def __init__(self, call: AggregateCall, argument: pa.Field) -> None:
-        super().__init__(call, argument)
+    def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
+        super().__init__(call, arguments)
         self.measures = (Rows(self.counted), ExactSum(Superaccumulator(self.chosen)))
 
     @classmethod
-    def takes(cls, kind: pa.DataType | None) -> bool:
-        return kind is not None and pa.types.is_floating(kind)
+    def takes(cls, *kinds: pa.DataType) -> bool:
+        return len(kinds) == 1 and bool(pa.types.is_floating(kinds[0]))
 
 
 class FloatSum(_OverFloats):

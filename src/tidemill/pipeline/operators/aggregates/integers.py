@@ -1,5 +1,6 @@
 """SUM and AVG of integers: exact, however large the sums on the way."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from tidemill.pipeline.plan.node import AggregateCall
 
 
 class _OverIntegers(Function):
-    def __init__(self, call: AggregateCall, argument: pa.Field) -> None:
-        super().__init__(call, argument)
-        self.measures = (Rows(self.counted), Limbs(self.chosen, argument.type))
+    def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
+        super().__init__(call, arguments)
+        self.measures = (Rows(self.counted), Limbs(self.chosen, arguments[0].type))
 
     @classmethod
-    def takes(cls, kind: pa.DataType | None) -> bool:
-        return kind is not None and pa.types.is_integer(kind)
+    def takes(cls, *kinds: pa.DataType) -> bool:
+        return len(kinds) == 1 and bool(pa.types.is_integer(kinds[0]))
 
 
 class IntegerSum(_OverIntegers):

@@ -10,7 +10,7 @@ from tidemill.pipeline import types
 from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.operators.aggregates.counts import ALL_ROWS, Count
 from tidemill.pipeline.operators.aggregates.decimals import DecimalAverage, DecimalSum
-from tidemill.pipeline.operators.aggregates.extremes import Max, Min
+from tidemill.pipeline.operators.aggregates.extremes import Max, MaxBy, Min, MinBy
 from tidemill.pipeline.operators.aggregates.floats import FloatAverage, FloatSum
 from tidemill.pipeline.operators.aggregates.integers import IntegerAverage, IntegerSum
 from tidemill.pipeline.operators.aggregates.keys import normalised
@@ -34,18 +34,20 @@ FUNCTIONS: dict[str, tuple[type[Function], ...]] = {
     "Average": (IntegerAverage, DecimalAverage, FloatAverage),
     "Min": (Min,),
     "Max": (Max,),
+    "MinBy": (MinBy,),
+    "MaxBy": (MaxBy,),
 }
-"""By Catalyst's name, what may compute it: the first that takes the type of the argument."""
+"""By Catalyst's name, what may compute it: the first that takes the types of the arguments."""
 
 
 def function_of(call: AggregateCall, schema: pa.Schema) -> Function:
-    """The function over rows of this schema. Raises `Refused` if there is none for the argument's type."""
-    argument = None if call.argument is None else schema.field(call.argument)
-    kind = None if argument is None else argument.type
+    """The function over rows of this schema. Raises `Refused` if there is none for the arguments' types."""
+    arguments = [schema.field(column) for column in call.columns]
+    kinds = [argument.type for argument in arguments]
     for function in FUNCTIONS.get(call.function, ()):
-        if function.takes(kind):
-            return function(call, argument)
-    over = "" if kind is None else f" over {types.sql_name(kind)}"
+        if function.takes(*kinds):
+            return function(call, arguments)
+    over = f" over {', '.join(map(types.sql_name, kinds))}" if kinds else ""
     raise Refused(f"the aggregate function {call.function}{over} cannot be kept incrementally")
 
 
@@ -66,7 +68,7 @@ class Layout:
         for measure in (ALL_ROWS, *(each for function in self.functions for each in function.measures)):
             self._include(measure)
         self.key_schema = pa.schema([schema.field(key) for key in keys])
-        self.detail_schemas = [pa.schema([*self.key_schema, each.field(schema)]) for each in self.details]
+        self.detail_schemas = [pa.schema([*self.key_schema, *each.fields(schema)]) for each in self.details]
         self.ports = (Port(self.key_schema, self.width), *map(Port, self.detail_schemas))
 
     def _include(self, measure: Measure) -> None:
@@ -82,7 +84,10 @@ class Layout:
         """One for each port."""
         totals = StateSpec("", self.key_schema, tuple(range(len(self.keys))), self.width)
         pairs = enumerate(zip(self.details, self.detail_schemas, strict=True), 1)
-        return (totals, *(detail.state(str(slot), schema) for slot, (detail, schema) in pairs))
+        return (
+            totals,
+            *(detail.state(str(slot), schema, len(self.keys)) for slot, (detail, schema) in pairs),
+        )
 
     def combine(self, change: ZSet) -> Flow:
         """What a change adds to each port. Raises `StepAborted` when a number does not fit.
@@ -102,8 +107,8 @@ class Layout:
         totals = ZSet(take_rows(keys, groups.first), self._totals(rows, weights, groups))
         details = [detail.combine(rows, weights, groups) for detail in self.details]
         flows = [
-            ZSet(batch([*take_rows(totals.rows, group).columns, value], schema, len(group)), amounts)
-            for (group, value, amounts), schema in zip(details, self.detail_schemas, strict=True)
+            ZSet(batch([*take_rows(totals.rows, group).columns, *values], schema, len(group)), amounts)
+            for (group, values, amounts), schema in zip(details, self.detail_schemas, strict=True)
         ]
         if self.keys and not self.details:
             totals = totals.filter(np.asarray(totals.weights.any(axis=1)))

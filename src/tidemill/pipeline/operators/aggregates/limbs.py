@@ -32,7 +32,7 @@ class Limbs(Counters):
         return limb_count(self.kind)
 
     def amounts(self, rows: pa.RecordBatch) -> list[Integers | None]:
-        column, mask = rows.column(self.chosen.column), self.chosen.mask(rows)
+        column, mask = rows.column(self.chosen.columns[0]), self.chosen.mask(rows)
         limbs = split(column)
         return [limb if mask is None else np.where(mask, limb, 0) for limb in limbs]
 

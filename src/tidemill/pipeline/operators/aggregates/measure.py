@@ -1,6 +1,7 @@
 """What an aggregate function is, and what it may ask to know of a group."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,19 +21,21 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The rows that a function sees: those with a value in `column` for which `filter` is true.
+    """The rows that a function sees: those with a value in all `columns` for which `filter` is true.
 
-    None stands for a condition that always holds.
+    None stands for a filter that always holds.
     """
 
-    column: int | None
+    columns: tuple[int, ...]
     filter: int | None
 
     def mask(self, rows: pa.RecordBatch) -> Mask | None:
         """Which rows; None for all."""
         mask = None
-        if self.column is not None and rows.column(self.column).null_count:
-            mask = valid_mask(rows.column(self.column))
+        for column in map(rows.column, self.columns):
+            if column.null_count:
+                valid = valid_mask(column)
+                mask = valid if mask is None else mask & valid
         if self.filter is not None:
             # What a NULL holds beneath means nothing.
             true = rows.column(self.filter).fill_null(False).to_numpy(zero_copy_only=False)
@@ -57,23 +60,24 @@ class Counters(ABC):
 
 
 class Detail(ABC):
-    """A Z-set kept beside the counters: its rows are the group's columns and one more.
+    """A Z-set kept beside the counters: its rows are the group's columns and some more.
 
     Subclasses compare by value, so that functions over the same rows share one.
     """
 
     @abstractmethod
-    def field(self, schema: pa.Schema) -> pa.Field:
-        """The column after those of the group; `schema` is that of the input."""
+    def fields(self, schema: pa.Schema) -> list[pa.Field]:
+        """The columns after those of the group; `schema` is that of the input."""
 
     @abstractmethod
     def combine(
         self, rows: pa.RecordBatch, weights: Weights, groups: Groups
-    ) -> tuple[Integers, pa.Array, Weights]:
-        """What rows add to it, added up: numbers of groups, values of the further column, weights."""
+    ) -> tuple[Integers, list[pa.Array], Weights]:
+        """What rows add to it, added up: numbers of groups, values of the further columns, weights."""
 
-    def state(self, name: str, schema: pa.Schema) -> StateSpec:
-        return StateSpec(name, schema, tuple(range(len(schema) - 1)))
+    def state(self, name: str, schema: pa.Schema, keys: int) -> StateSpec:
+        """Its state, of which the first `keys` columns are the group's."""
+        return StateSpec(name, schema, tuple(range(keys)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,23 +109,23 @@ Measure = Counters | Looked
 
 
 class Function(ABC):
-    """One aggregate over one column. Made once per node; pure."""
+    """One aggregate over some columns. Made once per node; pure."""
 
     measures: tuple[Measure, ...]
     """What it wants to know of a group, in the order in which `value` takes it."""
 
-    def __init__(self, call: AggregateCall, argument: pa.Field | None) -> None:
+    def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
         self.type = call.type
         self.mode = call.options.get("mode", "ANSI")
-        self.chosen = Chosen(call.argument, call.filter)
-        known = argument is None or not argument.nullable
-        self.counted = Chosen(None if known else call.argument, call.filter)
+        self.chosen = Chosen(call.columns, call.filter)
+        unsure = (place for place, field in zip(call.columns, arguments, strict=True) if field.nullable)
+        self.counted = Chosen(tuple(unsure), call.filter)
         """The same rows, said so that equal counts are found equal."""
 
     @classmethod
-    def takes(cls, kind: pa.DataType | None) -> bool:
-        """Whether it is defined over a column of this type; None for no column."""
-        return kind is not None
+    def takes(cls, *kinds: pa.DataType) -> bool:
+        """Whether it is defined over columns of these types."""
+        return len(kinds) == 1
 
     @abstractmethod
     def value(self, *found: Any) -> pa.Array:

@@ -1,0 +1,92 @@
+"""Functions that need all values of a group: these are kept, and read again for each group that is touched."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.pipeline.operators.aggregates.extremes import Values
+from tidemill.pipeline.operators.aggregates.measure import Looked, Touched
+from tidemill.pipeline.state.order import Direction, order_codes
+from tidemill.pipeline.state.spec import StateSpec
+from tidemill.pipeline.zset import sum_groups
+from tidemill.pipeline.zset.hashing import map_entries
+from tidemill.pipeline.zset.value import Indices, Mask, Weights
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """The values of some groups, group by group and in order within each; every one once.
+
+    `weights` says how often each is there; group i has those from `starts[i]` up to `starts[i + 1]`.
+    """
+
+    columns: tuple[pa.Array, ...]
+    weights: Weights
+    starts: Indices
+
+    def __len__(self) -> int:
+        """How many groups."""
+        return len(self.starts) - 1
+
+    @property
+    def some(self) -> Mask:
+        """Which groups have a value."""
+        return np.asarray(self.starts[1:] > self.starts[:-1])
+
+    def number(self) -> Indices:
+        """For each value the number of its group."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def once(self) -> "Held":
+        """As if each value were there once."""
+        return Held(self.columns, np.ones_like(self.weights), self.starts)
+
+    def before(self) -> Weights:
+        """For each group how many values, counted as often as they are there, all groups before it have."""
+        return np.append(0, np.cumsum(self.weights))[self.starts]
+
+    def spread(self) -> "Held":
+        """The same with each value as often as it is there."""
+        indices = pa.array(np.repeat(np.arange(len(self.weights)), self.weights))
+        columns = tuple(column.take(indices) for column in self.columns)
+        return Held(columns, np.ones(len(indices), np.int64), self.before())
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Looked):
+    """All values of each group, ordered by all columns; each has its direction, or all ascend."""
+
+    directions: tuple[Direction, ...] = ()
+
+    def read(self, spine: Any, groups: Touched, *, before: bool) -> Held:
+        matches = spine.lookup(groups.keys, groups.hashes, before=before)
+        columns = matches.found.rows.columns[groups.keys.num_columns :]
+        # What is equal has equal codes, so that one sort also adds up what several runs say of a value.
+        codes = [matches.probe, *order_codes(_sortable(columns), range(len(columns)), self.directions)]
+        order = np.lexsort(codes[::-1])
+        begins = np.zeros(len(order), np.bool_)
+        begins[:1] = True
+        for code in codes:
+            begins[1:] |= code[order[1:]] != code[order[:-1]]
+        first = np.flatnonzero(begins)
+        weights = sum_groups(matches.found.weights[order], first)
+        place, weights = order[first][weights > 0], weights[weights > 0]
+        starts = np.searchsorted(matches.probe[place], np.arange(len(groups) + 1))
+        return Held(tuple(column.take(pa.array(place)) for column in columns), weights, starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Unordered(Values):
+    """As `Values`, of columns that a state cannot put in order."""
+
+    def state(self, name: str, schema: pa.Schema, keys: int) -> StateSpec:
+        return StateSpec(name, schema, tuple(range(keys)))
+
+
+def _sortable(columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    """Maps have no order in Spark; here they are compared by their entries, which are in the order of keys."""
+    shown = [map_entries(column) if pa.types.is_map(column.type) else column for column in columns]
+    return pa.RecordBatch.from_arrays(shown, [str(place) for place in range(len(shown))])
