@@ -78,6 +78,9 @@ def _does(node: AnyNode, inputs: Sequence[AnyNode]) -> str:
         case nodes.SparkSelect():
             shown = _select(node, node.columns, node.where)
             return f"in Spark, over c0… = ({', '.join(names)}): {shown}"
+        case nodes.Expand(projections=projections):
+            rows = (f"({', '.join(text(tree, names) for tree in one)})" for one in projections)
+            return f"({', '.join(_names(node))}) = each of {', '.join(rows)}"
         case nodes.Exchange(key=key):
             return f"to the owners of ({_columns(_carried(inputs[0]), key)})"
         case nodes.Arrange(key=key):
@@ -85,12 +88,17 @@ def _does(node: AnyNode, inputs: Sequence[AnyNode]) -> str:
         case nodes.Join(condition=condition):
             sides = (f"({_columns(_names(one), _arranged_by(one))})" for one in inputs)
             return " = ".join(sides) + (f" where {text(condition, names)}" if condition else "")
+        case nodes.Mark():
+            key = _columns(names, _arranged_by(inputs[0]))
+            return f"{_names(node)[-1]}: whether ({key}) is in ({', '.join(_names(inputs[1]))})"
+        case nodes.Label(key=key):
+            return f"to the shards of ({_columns(names, key)})" if key is not None else "to every shard"
         case nodes.Combine(keys=keys, functions=functions):
             return _groups(names, keys, functions)
         case nodes.Aggregate(keys=keys, functions=functions, input_schema=schema):
             return _groups([field["name"] for field in schema["fields"]], keys, functions)
         case nodes.Constant(rows=rows):
-            return f"{len(from_ipc(rows))} constant rows ({', '.join(_names(node))})"
+            return f"constant rows ({', '.join(_names(node))}): {len(from_ipc(rows))}"
         case nodes.Generate(function=function, outer=outer):
             return f"{'outer ' if outer else ''}{function}({names[-1]}) AS ({', '.join(_names(node))})"
         case nodes.Replicate():
@@ -104,6 +112,8 @@ def _keeps(node: AnyNode) -> str:
     match node:
         case nodes.Source() | nodes.Arrange() | nodes.View():
             return "its rows"
+        case nodes.Mark():
+            return "how often each key is in the right"
         case nodes.Distinct():
             return "how often each row is there"
         case nodes.Aggregate(functions=functions):

@@ -122,6 +122,18 @@ class Aggregate(Relation):
 
 
 @dataclass(frozen=True, slots=True)
+class Expand(Relation):
+    """Each row several times, once for each of the projections, which say what its columns are then."""
+
+    child: "AnyRelation"
+    projections: tuple[tuple[Scalar, ...], ...]
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
+
+
+@dataclass(frozen=True, slots=True)
 class Union(Relation):
     """All rows of several relations."""
 
@@ -132,4 +144,31 @@ class Union(Relation):
         return self.several
 
 
-AnyRelation = Leaf | Project | Filter | Join | Aggregate | Union
+@dataclass(frozen=True, slots=True)
+class Constant(Relation):
+    """Rows that the query states itself."""
+
+    rows: bytes
+    """A Z-set as bytes (`zset.to_ipc`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generate(Relation):
+    """For each row those that a function makes of it, by Catalyst's name: Explode, Stack, ReplicateRows, …
+
+    They have the columns of the input that are `carried`, then the function's. With `outer`, a row of which
+    it makes none comes once, with NULL.
+    """
+
+    child: "AnyRelation"
+    carried: tuple[int, ...]
+    function: str
+    arguments: tuple[Scalar, ...]
+    outer: bool
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
+
+
+AnyRelation = Leaf | Constant | Generate | Project | Filter | Join | Aggregate | Expand | Union

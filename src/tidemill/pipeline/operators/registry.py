@@ -4,8 +4,13 @@ from collections.abc import Sequence
 
 from tidemill.pipeline.operators.aggregate import AggregateOperator, CombineOperator
 from tidemill.pipeline.operators.arrange import ArrangeOperator
+from tidemill.pipeline.operators.constant import ConstantOperator
 from tidemill.pipeline.operators.distinct import DistinctOperator
+from tidemill.pipeline.operators.expand import ExpandOperator
+from tidemill.pipeline.operators.generate import GenerateOperator, ReplicateOperator
 from tidemill.pipeline.operators.join import JoinOperator
+from tidemill.pipeline.operators.label import LabelOperator
+from tidemill.pipeline.operators.mark import MarkOperator
 from tidemill.pipeline.operators.negate import NegateOperator
 from tidemill.pipeline.operators.operator import Operator
 from tidemill.pipeline.operators.select import SelectOperator
@@ -17,10 +22,16 @@ from tidemill.pipeline.plan import node as nodes
 OPERATORS: dict[type[nodes.Node], type[Operator]] = {
     nodes.Source: SourceOperator,
     nodes.Select: SelectOperator,
+    nodes.Constant: ConstantOperator,
+    nodes.Generate: GenerateOperator,
+    nodes.Replicate: ReplicateOperator,
+    nodes.Expand: ExpandOperator,
     nodes.Union: UnionOperator,
     nodes.Negate: NegateOperator,
     nodes.Arrange: ArrangeOperator,
     nodes.Join: JoinOperator,
+    nodes.Mark: MarkOperator,
+    nodes.Label: LabelOperator,
     nodes.Combine: CombineOperator,
     nodes.Aggregate: AggregateOperator,
     nodes.Distinct: DistinctOperator,

@@ -81,6 +81,12 @@ class Replicate(Node, frozen=True, tag="replicate"):
     """The rows of the input, each as often as its last column says; without that column."""
 
 
+class Expand(Node, frozen=True, tag="expand"):
+    """Each row of the input once for each projection, as the columns and constants that it names."""
+
+    projections: tuple[tuple[Column | Literal, ...], ...]
+
+
 class Union(Node, frozen=True, tag="union"):
     """The rows of all inputs, with their weights."""
 
@@ -215,6 +221,7 @@ AnyNode = (
     | Constant
     | Generate
     | Replicate
+    | Expand
     | Union
     | Negate
     | Exchange

@@ -10,7 +10,7 @@ from tidemill.pipeline.plan import expression, node
 from tidemill.pipeline.plan.expression import Call, Column, Literal, Tree
 from tidemill.pipeline.plan.node import AggregateCall
 from tidemill.sql.lower.builder import Builder, Rows
-from tidemill.sql.lower.select import computed
+from tidemill.sql.lower.select import computed, only
 from tidemill.sql.relation import Aggregate, AnyRelation, Function, Scalar
 
 FUNCTIONS = {
@@ -33,7 +33,7 @@ def lower_distinct(relation: AnyRelation, build: Builder) -> Rows | None:
         return None
     rows = build.lower(relation.child)
     keys = [_normalised(build, rows, key) for key in relation.keys]
-    rows = _arguments(build, rows, keys)
+    rows = only(build, rows, keys)
     order = _order(build, rows, len(keys))
     columns = tuple(Column(rows.columns[index].spark_type, index) for index in order)
     position = build.put(build.select(rows, None, columns, _pick(rows.schema, order)))
@@ -49,7 +49,7 @@ def lower_aggregate(relation: AnyRelation, build: Builder) -> Rows | None:
         return None
     arguments = Arguments(relation.keys)
     functions = tuple(arguments.call(function, relation.place) for function in relation.functions)
-    rows = _arguments(build, build.lower(relation.child), arguments.scalars)
+    rows = only(build, build.lower(relation.child), arguments.scalars)
     order = _order(build, rows, len(relation.keys))
     position = build.put(rows)
     schema = build.nodes[position].spark_schema
@@ -151,19 +151,6 @@ def _normalised(build: Builder, rows: Rows, key: Scalar) -> Scalar:
     if isinstance(held, Column) and isinstance(build.nodes[rows.base], node.Source):
         return key  # so it was appended
     return Scalar(Call(key.tree.spark_type, "NormalizeNaNAndZero", (key.tree,)), None, key.text)
-
-
-def _arguments(build: Builder, rows: Rows, scalars: Sequence[Scalar]) -> Rows:
-    """The rows with just these columns."""
-    fields = [_field(rows, scalar.tree, index) for index, scalar in enumerate(scalars)]
-    schema = {"type": "struct", "fields": fields}
-    return computed(build, rows, tuple(scalars), schema)
-
-
-def _field(rows: Rows, tree: Tree, index: int) -> dict[str, Any]:
-    if isinstance(tree, Column):
-        return {**rows.schema["fields"][tree.index]}
-    return {"name": f"value{index}", "type": tree.spark_type, "nullable": True, "metadata": {}}
 
 
 def _order(build: Builder, rows: Rows, count: int) -> tuple[int, ...]:

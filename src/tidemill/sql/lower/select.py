@@ -1,8 +1,9 @@
 """Projections and filters."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from tidemill.pipeline.plan.expression import Column, columns_of, shift
+from tidemill.pipeline.plan.expression import Column, Tree, columns_of, shift
 from tidemill.pipeline.plan.node import SparkSelect
 from tidemill.sql.lower.builder import Builder, Rows
 from tidemill.sql.relation import AnyRelation, Filter, Project, Scalar
@@ -37,6 +38,18 @@ def computed(build: Builder, rows: Rows, columns: tuple[Scalar, ...], schema: An
     if any(column.unproved for column in columns):
         return in_spark(build, rows, None, columns, schema)
     return build.select(rows, None, tuple(column.tree for column in columns), schema)
+
+
+def only(build: Builder, rows: Rows, scalars: Sequence[Scalar]) -> Rows:
+    """The rows with just these columns. What is computed is named by its place."""
+    fields = [_field(rows, scalar.tree, index) for index, scalar in enumerate(scalars)]
+    return computed(build, rows, tuple(scalars), {"type": "struct", "fields": fields})
+
+
+def _field(rows: Rows, tree: Tree, index: int) -> dict[str, Any]:
+    if isinstance(tree, Column):
+        return {**rows.schema["fields"][tree.index]}
+    return {"name": f"value{index}", "type": tree.spark_type, "nullable": True, "metadata": {}}
 
 
 def in_spark(

@@ -4,6 +4,9 @@ Read `reader`, `schema`, `select`, then the others; `refusal` names what nobody 
 """
 
 from tidemill.sql.catalyst.plans.aggregate import read_aggregate
+from tidemill.sql.catalyst.plans.constant import read_constant, read_one_row
+from tidemill.sql.catalyst.plans.expand import read_expand
+from tidemill.sql.catalyst.plans.generate import read_generate
 from tidemill.sql.catalyst.plans.join import read_join
 from tidemill.sql.catalyst.plans.reader import Read, Reader
 from tidemill.sql.catalyst.plans.select import read_filter, read_leaf, read_project, read_python, read_same
@@ -17,7 +20,12 @@ PLANS: dict[str, Read] = {
     "ArrowEvalPython": read_python,
     "Join": read_join,
     "Aggregate": read_aggregate,
+    "Expand": read_expand,
     "Union": read_union,
+    "Generate": read_generate,
+    "LocalRelation": read_constant,
+    "Range": read_constant,
+    "OneRowRelation": read_one_row,
     "Repartition": read_same,
     "RepartitionByExpression": read_same,
     "RebalancePartitions": read_same,

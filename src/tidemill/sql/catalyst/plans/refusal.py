@@ -13,16 +13,10 @@ REFUSED = {
     "Offset": ("OFFSET", "skip rows when you read the view"),
     "Tail": ("tail", "take the last rows when you read the view"),
     "Window": ("a window function (OVER)", "group in a view of its own and join it"),
-    "Expand": (
-        "ROLLUP, CUBE, GROUPING SETS or several DISTINCT aggregates",
-        "write one view for each grouping",
-    ),
-    "Generate": ("explode or another function that makes rows", "make the rows before you insert them"),
     "Sample": ("TABLESAMPLE", "its rows are drawn anew each time"),
     "UnionLoop": ("a recursive query", ""),
-    "LocalRelation": ("a query over constants, or one that is always empty", "insert the rows into a table"),
-    "OneRowRelation": ("a SELECT without FROM", "insert the row into a table"),
-    "Range": ("range()", "insert its rows into a table"),
+    "BatchEvalPythonUDTF": ("a table function of Python", "make the rows before you insert them"),
+    "ArrowEvalPythonUDTF": ("a table function of Python", "make the rows before you insert them"),
     "InMemoryRelation": ("a cached frame", "unpersist it first"),
 }
 
@@ -41,5 +35,5 @@ def refusal(plan: JavaObject, kind: str) -> Refused:
 
 def _own_place(plan: JavaObject, kind: str) -> str:
     """Where the construct stands; the plan of a function is placed where its SELECT starts."""
-    own = place_of(plan.expressions().head()) if kind in {"Window", "Generate"} else ""
+    own = place_of(plan.expressions().head()) if kind == "Window" else ""
     return own or place_of(plan)
