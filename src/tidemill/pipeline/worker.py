@@ -24,7 +24,7 @@ from tidemill.pipeline.operators.operator import Access, Flow, Moment, Operator,
 from tidemill.pipeline.operators.registry import build
 from tidemill.pipeline.operators.rows import relabel
 from tidemill.pipeline.plan.circuit import Circuit
-from tidemill.pipeline.plan.node import AnyNode, Arrange, Exchange, Join, Source, SparkSelect, View
+from tidemill.pipeline.plan.node import AnyNode, Arrange, Exchange, Join, Mark, Source, SparkSelect, View
 from tidemill.pipeline.state.files import RunFiles, RunWriter
 from tidemill.pipeline.state.seal import seal, spill
 from tidemill.pipeline.state.spec import Part
@@ -129,6 +129,10 @@ class StageRun:
         return RunWriter(self.files, task.folder, task.term, task.step, self.stage, self.worker.number)
 
     @property
+    def part(self) -> Part:
+        return Part(self.worker.number, self.worker.layout.workers)
+
+    @property
     def nodes(self) -> tuple[AnyNode, ...]:
         return self.worker.circuit.nodes
 
@@ -200,6 +204,7 @@ class StageRun:
             fresh=position in self.task.fresh,
             last_round=last,
             moment=Moment(self.task.step, self.task.clock_s),
+            part=self.part,
         )
         try:
             return operator.step(inputs, access)
@@ -224,6 +229,8 @@ class StageRun:
         fresh, node = self.task.fresh, self.nodes[consumer]
         if consumer not in fresh or node.inputs[at] in fresh:
             return Feed.CHANGE
+        if isinstance(node, Mark) and at == 0:
+            return Feed.NOTHING  # it looks through the left's rows at the end
         if isinstance(node, Join):
             if not fresh.isdisjoint(node.inputs):
                 return Feed.CHANGE  # the other side starts empty, hence so does the join
@@ -281,8 +288,7 @@ class StageRun:
             assert operator is not None
             spec = operator.states()[slot]
             spec = replace(spec, name=state_name(self.worker.circuit, position, spec.name))
-            part = Part(self.worker.number, self.worker.layout.workers)
-            found = Spine(spec, part, self.files, self.task.runs.get(spec.name, ()))
+            found = Spine(spec, self.part, self.files, self.task.runs.get(spec.name, ()))
             self.spines[position, slot] = found
         return found
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from tidemill.pipeline.plan.node import Node
-from tidemill.pipeline.state.spec import StateSpec
+from tidemill.pipeline.state.spec import Part, StateSpec
 from tidemill.pipeline.zset import ZSet
 
 Flow = tuple[ZSet, ...]
@@ -46,7 +46,7 @@ class Access:
 
     A `fresh` operator runs for the first
     time: its state is empty and its inputs are complete, not changes. `last_round` is false while more input
-    of the same step is to come.
+    of the same step is to come. `part` is what its pipeline worker owns.
     """
 
     spines: Spines
@@ -54,6 +54,7 @@ class Access:
     fresh: bool
     last_round: bool
     moment: Moment
+    part: Part = Part()
 
     def own(self, slot: int = 0) -> Any:
         """The spine of its state in that slot."""

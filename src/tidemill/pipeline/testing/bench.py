@@ -8,7 +8,7 @@ import pyarrow as pa
 from tidemill.pipeline import types
 from tidemill.pipeline.operators.operator import Access, Flow, Moment, Operator
 from tidemill.pipeline.operators.registry import build
-from tidemill.pipeline.plan.node import Exchange, Join, Node
+from tidemill.pipeline.plan.node import Constant, Exchange, Join, Mark, Node
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.testing.spine import ModelSpine
 from tidemill.pipeline.zset import ZSet, concat
@@ -55,8 +55,12 @@ class Bench:
         self.spines.append([self._open_spine(spec) for spec in operator.states()] if operator else [])
 
     def step(self, *rounds: Sequence[ZSet]) -> ZSet:
-        """What the last node puts out. A round is a change for each node that has no inputs, in order."""
-        heads = [position for position, node in enumerate(self.nodes) if not node.inputs]
+        """What the last node puts out. A round is a change for each feed or source, in order."""
+        heads = [
+            position
+            for position, node in enumerate(self.nodes)
+            if not node.inputs and not isinstance(node, Constant)
+        ]
         older = {index for position in self._fresh for index in self.nodes[position].inputs} - self._fresh
         outputs = []
         for number, changes in enumerate(rounds, 1):
@@ -91,6 +95,8 @@ class Bench:
         producer = node.inputs[at]
         if not fresh or producer in self._fresh:
             return flows[producer]
+        if isinstance(node, Mark) and at == 0:
+            return (ZSet.empty(self.nodes[producer].schema),)
         if isinstance(node, Join):
             if self._fresh.intersection(node.inputs):
                 return flows[producer]  # what it has is in its spine, to meet the rows of the other side
