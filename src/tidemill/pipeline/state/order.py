@@ -1,10 +1,12 @@
 """The order of rows by column values: Spark's, as numbers that numpy sorts.
 
-NULL comes first, NaN last, -0.0 equals 0.0, text goes by its bytes, structs field by field, arrays element
-by element with the shorter first. Arrow's own sort puts NaN beside NULL and knows neither structs nor arrays.
+NULL comes first unless said otherwise, NaN last, -0.0 equals 0.0, text goes by its bytes, structs field by
+field, arrays element by element with the shorter first. Arrow's own sort puts NaN beside NULL and knows
+neither structs nor arrays.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,17 @@ Codes = list[npt.NDArray[Any]]
 """Arrays that order the rows of one batch, the most significant first. They mean nothing beside others."""
 
 
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """Which way a column orders rows. Where NULL goes is told apart from that."""
+
+    descending: bool = False
+    nulls_last: bool = False
+
+
+ASCENDING = Direction()
+
+
 def check_orderable(field: pa.Field) -> None:
     """Raise `UnsupportedType` if values of the column have no order."""
     kind = field.type
@@ -28,9 +41,32 @@ def check_orderable(field: pa.Field) -> None:
         check_orderable(kind.field(index))
 
 
-def order_codes(rows: pa.RecordBatch, columns: Sequence[int]) -> Codes:
-    """Codes that compare as the rows do by these columns."""
-    return [code for index in columns for code in _codes(rows.column(index))]
+def order_codes(rows: pa.RecordBatch, columns: Sequence[int], directions: Sequence[Direction] = ()) -> Codes:
+    """Codes that compare as the rows do by these columns, all ascending unless each has its direction."""
+    found = directions or [ASCENDING] * len(columns)
+    return [
+        code
+        for index, direction in zip(columns, found, strict=True)
+        for code in _codes(rows.column(index), direction)
+    ]
+
+
+def comes_before(
+    left: pa.RecordBatch, right: pa.RecordBatch, directions: Sequence[Direction], *, or_equal: Any = False
+) -> npt.NDArray[np.bool_]:
+    """Whether row i of the left comes before row i of the right by all columns, or is equal to it.
+
+    `or_equal` says what is true of equal ones, for all or for each row.
+    """
+    both = pa.concat_batches([left, right.cast(left.schema)])
+    less = np.zeros(len(left), np.bool_)
+    equal = np.ones(len(left), np.bool_)
+    for code in order_codes(both, range(both.num_columns), directions):
+        mine, other = code[: len(left)], code[len(left) :]
+        less |= equal & (mine < other)
+        equal &= mine == other
+    found: npt.NDArray[np.bool_] = less | (equal & or_equal)
+    return found
 
 
 def dense_ranks(codes: Codes, length: int) -> npt.NDArray[np.int64]:
@@ -45,15 +81,18 @@ def dense_ranks(codes: Codes, length: int) -> npt.NDArray[np.int64]:
     return ranks
 
 
-def _codes(array: pa.Array) -> Codes:
+def _codes(array: pa.Array, direction: Direction = ASCENDING) -> Codes:
     if pa.types.is_null(array.type):
         return []
     if not len(array):
         return [np.zeros(0, np.int64)]
+    codes = _value_codes(array)
+    if direction.descending:
+        codes = [~code for code in codes]
     if not array.null_count:
-        return _value_codes(array)
+        return codes
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    return [valid, *(np.where(valid, code, 0) for code in _value_codes(array))]
+    return [valid ^ direction.nulls_last, *(np.where(valid, code, 0) for code in codes)]
 
 
 def _value_codes(array: pa.Array) -> Codes:

@@ -110,7 +110,8 @@ def _sorting(piece: Piece, spec: StateSpec) -> Indices:
     places = np.flatnonzero(tied)
     if len(places):
         ties = order[places]
-        codes = order_codes(take_rows(piece.z.rows, ties), spec.order) if spec.order else []
+        rows = take_rows(piece.z.rows, ties) if spec.order else piece.z.rows
+        codes = order_codes(rows, spec.order, spec.directions)
         order[places] = ties[_sort_ties(group[places], codes, piece.row_hashes[ties])]
     return order
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.pipeline.errors import ForeignState
+from tidemill.pipeline.state.order import Direction
 from tidemill.pipeline.state.piece import Piece, arrange, hash_change, join
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.zset import ZSet
@@ -179,13 +180,15 @@ def file_schema(spec: StateSpec) -> pa.Schema:
     """The columns of a run's file, and what it says of the state."""
     hashes = ["h"] if spec.key_is_row else ["h", "r"]
     weight = pa.int64() if spec.width is None else pa.list_(pa.int64(), spec.width)
-    about = {
+    about: dict[str, Any] = {
         "state": spec.name,
         "key": spec.key,
         "order": spec.order,
         "width": spec.width,
         "columns": len(spec.schema),
     }
+    if spec.directions:  # not said of a state where all ascend: that is how files without it are
+        about["directions"] = [[way.descending, way.nulls_last] for way in spec.directions]
     return pa.schema(
         [*(pa.field(name, pa.uint64()) for name in hashes), *spec.schema, pa.field("w", weight)],
         metadata={_FORMAT: FORMAT, _STATE: json.dumps(about).encode()},
@@ -238,7 +241,8 @@ def read_spec(mapped: Mapped, name: str, *, aligned: bool) -> StateSpec:
     key, order = tuple(about["key"]), tuple(about["order"])
     columns = range(len(schema) - 1 - about["columns"], len(schema) - 1)
     rows = pa.schema([schema.field(index) for index in columns])
-    return StateSpec(about["state"], rows, key, about["width"], order, aligned)
+    directions = tuple(Direction(*way) for way in about.get("directions", ()))
+    return StateSpec(about["state"], rows, key, about["width"], order, aligned, directions)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from tidemill.pipeline.state.order import check_orderable
+from tidemill.pipeline.state.order import Direction, check_orderable
 from tidemill.pipeline.zset import SHARDS
 from tidemill.store.blobs import BlobRef
 
@@ -18,8 +18,9 @@ class StateSpec:
     """A running sum of Z-sets, and how it is looked up.
 
     `key` are the columns by whose hash rows are found; `width` is that of the weights (`ZSet.width`);
-    `order` are columns that order the rows of one key, NULL first and NaN last. A state that is not
-    `aligned` is not spread by its key: any pipeline worker may hold any hash.
+    `order` are columns that order the rows of one key, each in its one of the `directions`, by default all
+    ascending with NULL first; NaN is above all numbers. A state that is not `aligned` is not spread by its
+    key: any pipeline worker may hold any hash; with a `home`, the owner of that shard holds all of it.
     """
 
     name: str
@@ -28,8 +29,14 @@ class StateSpec:
     width: int | None = None
     order: tuple[int, ...] = ()
     aligned: bool = True
+    directions: tuple[Direction, ...] = ()
+    home: int | None = None
 
     def __post_init__(self) -> None:
+        if self.directions and len(self.directions) != len(self.order):
+            raise ValueError(
+                f"state {self.name}: {len(self.order)} columns, {len(self.directions)} directions"
+            )
         for column in self.order:
             check_orderable(self.schema.field(column))
 
@@ -43,8 +50,8 @@ class RunRef(msgspec.Struct, frozen=True):
     """What a manifest says of a run: where it lies and what it spans, so that few are opened in vain.
 
     `lo` and `hi` are its first and last key hash. `layer` counts the rows of all runs that came out of the
-    same merge, itself included: they are disjoint and act as one. `lane` is the pipeline worker that wrote a
-    run of a state which is not aligned; None where the hash says who owns it.
+    same merge, itself included: they are disjoint and act as one. `lane` is the shard with whose owner a run
+    of a state lies which is not aligned; None where the hash says who owns it.
     """
 
     state: str
@@ -95,7 +102,7 @@ class Part:
     def touches(self, run: RunRef) -> bool:
         """Whether any row of the run is this worker's."""
         if run.lane is not None:
-            return run.lane % self.workers == self.worker
+            return run.lane in self.shards
         return run.lo < self.hi and run.hi >= self.lo
 
     def owns(self, run: RunRef) -> bool:

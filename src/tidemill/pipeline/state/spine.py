@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tidemill.pipeline.state.extreme import find_extremes
+from tidemill.pipeline.state.extreme import Ranking, Reach, find_extremes
 from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.state.merges import absorbed
 from tidemill.pipeline.state.piece import arrange, join
 from tidemill.pipeline.state.run import Run, cut_pieces, sort_run
+from tidemill.pipeline.state.spans import Place, clip, find_spans
 from tidemill.pipeline.state.spec import Part, RunRef, StateSpec
 from tidemill.pipeline.state.stream import stream
 from tidemill.pipeline.zset import ZSet, concat, equal_rows
@@ -101,21 +102,66 @@ class Spine:
         matches = Matches(np.concatenate(probes), concat(found, self.spec.schema, self.spec.width))
         return self._verified(matches, keys)
 
-    def extreme(self, keys: pa.RecordBatch, hashes: Hashes, *, last: bool, before: bool = False) -> Matches:
-        """For each key the first or last row, by the state's order, whose weight is positive, if any.
+    def extreme(
+        self,
+        keys: pa.RecordBatch,
+        hashes: Hashes,
+        *,
+        last: bool,
+        count: int = 1,
+        ranking: Ranking = "row_number",
+        low: Place | None = None,
+        high: Place | None = None,
+        before: bool = False,
+    ) -> Matches:
+        """For each key the first or last rows, by the state's order, whose weight is positive.
 
-        Of rows that are equal by the order, any one, but always the same one. Costs keys * runs * log(rows)
-        as long as few of the outermost rows add up to nothing.
+        Those whose number from that end is at most `count`; by row_number the last of them may have more
+        copies than that. With places, only rows from `low` to `high`: `last` rows below a place are those
+        right before it. Rows of one key come together, the outermost first, each once with its full weight.
+        Rows that are equal by the order go by their hash. Costs keys * runs * (log(rows) + count) as long as
+        few of the outermost rows add up to nothing.
         """
-        order = np.argsort(hashes, kind="stable")
+        order, low, high = _in_order(hashes, low, high)
         runs = list(self._runs(before, hashes[order]))
-        probe, found = find_extremes(runs, self.spec, take_rows(keys, order), hashes[order], last=last)
+        wanted = take_rows(keys, order)
+        reach = Reach(last, count, ranking)
+        probe, found = find_extremes(runs, self.spec, wanted, hashes[order], reach, low, high)
         return Matches(order[probe], found)
+
+    def between(
+        self,
+        keys: pa.RecordBatch,
+        hashes: Hashes,
+        low: Place | None = None,
+        high: Place | None = None,
+        *,
+        before: bool = False,
+    ) -> Matches:
+        """As `lookup`, but for each key only its rows from one place in the state's order to another.
+
+        `Place(values)` and `Place(values, after=True)` take both ends in. Costs keys * runs * log(rows) and
+        what is found.
+        """
+        order, low, high = _in_order(hashes, low, high)
+        pieces, spans = find_spans(list(self._runs(before, hashes[order])), hashes[order])
+        spans = clip(pieces, spans, self.spec, low, high)
+        if not len(spans):
+            return Matches(np.zeros(0, np.int64), ZSet.empty(self.spec.schema, self.spec.width))
+        span, taken = spans.take(pieces, self.spec)
+        return self._verified(Matches(order[spans.probe[span]], taken.z), keys)
 
     def scan(self, *, before: bool = False) -> Iterator[ZSet]:
         """All rows, each once, in pieces of bounded size."""
         for piece in stream(list(self._runs(before)), self.spec):
             yield piece.z
+
+    @property
+    def lane(self) -> int | None:
+        """The shard with whose owner its runs lie; None where their hashes say who owns them."""
+        if self.spec.aligned:
+            return None
+        return self.part.shards.start if self.spec.home is None else self.spec.home
 
     @property
     def memory_bytes(self) -> int:
@@ -153,6 +199,14 @@ class Spine:
         if equal.all():
             return matches
         return Matches(matches.probe[equal], matches.found.filter(equal))
+
+
+def _in_order(
+    hashes: Hashes, low: Place | None, high: Place | None
+) -> tuple[Indices, Place | None, Place | None]:
+    """What sorts the probes by their hash, and the places so sorted."""
+    order = np.argsort(hashes, kind="stable")
+    return order, None if low is None else low.take(order), None if high is None else high.take(order)
 
 
 def _in_range(ref: RunRef, hashes: Hashes) -> bool:

@@ -13,6 +13,8 @@ import pytest
 from tidemill.pipeline.errors import ForeignState, StepAborted
 from tidemill.pipeline.state import run as run_module
 from tidemill.pipeline.state.files import RunFiles, RunWriter, term_of
+from tidemill.pipeline.state.order import Direction
+from tidemill.pipeline.state.run import file_schema
 from tidemill.pipeline.state.seal import Sealed, seal, spill
 from tidemill.pipeline.state.spec import Part, RunRef, StateSpec
 from tidemill.pipeline.state.spine import Spine
@@ -180,10 +182,20 @@ def test_a_file_that_is_no_run_is_refused(writer: RunWriter, blobs: Blobs) -> No
 
 
 def test_a_run_describes_its_state(writer: RunWriter) -> None:
-    for spec in (SPEC, StateSpec("a.1", INTS, (0, 1), order=(1,)), StateSpec("n", INTS, (1,), width=3)):
+    downward = StateSpec("d", INTS, (0,), order=(1, 0), directions=(Direction(True, True), Direction()))
+    ordered = StateSpec("a.1", INTS, (0, 1), order=(1,))
+    for spec in (SPEC, ordered, downward, StateSpec("n", INTS, (1,), width=3)):
         z = numbers(10, 10) if spec.width is None else ZSet(numbers(3, 9).rows, np.ones((3, 3), np.int64))
 
         assert writer.files.spec(written(writer, z, spec)) == spec
+
+
+def test_a_state_that_ascends_is_described_as_it_always_was() -> None:
+    plain = file_schema(StateSpec("a", INTS, (0,), order=(1,)))
+
+    assert plain.metadata[b"tidemill.state"] == (
+        b'{"state": "a", "key": [0], "order": [1], "width": null, "columns": 2}'
+    )
 
 
 def test_damage_at_the_end_and_a_lost_file_are_found_when_opening(writer: RunWriter, blobs: Blobs) -> None:

@@ -1,0 +1,113 @@
+"""Where the rows of each probe lie in the pieces of a spine, cut to those between two places of the order.
+
+The rows of one hash lie sorted in each run. So a place is found by binary search, and what is left out is
+never read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.pipeline.state.order import comes_before
+from tidemill.pipeline.state.piece import Piece, join
+from tidemill.pipeline.state.run import Run, expand
+from tidemill.pipeline.state.spec import StateSpec
+from tidemill.pipeline.zset.hashing import Hashes
+from tidemill.pipeline.zset.value import Indices, Mask, batch, pick, take_rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """For each probe a place between the rows of its key: right before those with these values, or `after`.
+
+    `values` are of the leading columns of the state's order, as many as it has columns. With `row_hashes`,
+    which needs values of all of them, the place is beside that one row among its equals.
+    """
+
+    values: pa.RecordBatch
+    after: bool = False
+    row_hashes: Hashes | None = None
+
+    def take(self, probes: Indices) -> "Place":
+        hashes = None if self.row_hashes is None else self.row_hashes[probes]
+        return Place(take_rows(self.values, probes), self.after, hashes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Where rows of each probe lie: `count` rows from `start` on, in a piece."""
+
+    probe: Indices
+    piece: Indices
+    start: Indices
+    count: Indices
+
+    def __len__(self) -> int:
+        return len(self.probe)
+
+    def of(self, mask: Mask) -> "Spans":
+        return Spans(self.probe[mask], self.piece[mask], self.start[mask], self.count[mask])
+
+    def take(self, pieces: Sequence[Piece], spec: StateSpec) -> tuple[Indices, Piece]:
+        """All their rows: of which span each is, and the rows."""
+        parts, ids = [], []
+        for number in np.unique(self.piece):
+            mine = np.flatnonzero(self.piece == number)
+            span, rows = expand(mine, self.start[mine], self.count[mine])
+            ids.append(span)
+            parts.append(pieces[number].take(rows))
+        return np.concatenate(ids), join(parts, spec)
+
+
+def find_spans(runs: Sequence[Run], hashes: Hashes) -> tuple[list[Piece], Spans]:
+    """The rows with these ascending hashes."""
+    pieces: list[Piece] = []
+    parts: list[tuple[Indices, Indices, Indices, Indices]] = []
+    for run in runs:
+        for piece, probe, start, count in run.spans(hashes):
+            parts.append((probe, np.full(len(probe), len(pieces)), start, count))
+            pieces.append(piece)
+    if not parts:
+        return [], Spans(*[np.zeros(0, np.int64)] * 4)
+    return pieces, Spans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def clip(
+    pieces: Sequence[Piece], spans: Spans, spec: StateSpec, low: Place | None, high: Place | None
+) -> Spans:
+    """What of the spans lies between the places of their probes. Costs spans * log(rows)."""
+    if high is not None:
+        spans = replace(spans, count=_rows_before(pieces, spans, spec, high))
+    if low is not None:
+        skipped = _rows_before(pieces, spans, spec, low)
+        spans = replace(spans, start=spans.start + skipped, count=spans.count - skipped)
+    return spans.of(spans.count > 0)
+
+
+def _rows_before(pieces: Sequence[Piece], spans: Spans, spec: StateSpec, place: Place) -> Indices:
+    """How many rows of each span come before the place of its probe."""
+    found = np.zeros(len(spans), np.int64)
+    for number in np.unique(spans.piece):
+        mine = np.flatnonzero(spans.piece == number)
+        first, last = spans.start[mine], spans.start[mine] + spans.count[mine]
+        low, high = first.copy(), last
+        while len(open_ := np.flatnonzero(low < high)):
+            middle = (low[open_] + high[open_]) // 2
+            before = _before(pieces[number], middle, spec, place.take(spans.probe[mine[open_]]))
+            low[open_[before]] = middle[before] + 1
+            high[open_[~before]] = middle[~before]
+        found[mine] = low - first
+    return found
+
+
+def _before(piece: Piece, rows: Indices, spec: StateSpec, place: Place) -> Mask:
+    columns = place.values.num_columns
+    mine = take_rows(pick(piece.z.rows, spec.order[:columns]), rows)
+    values = batch(place.values.columns, mine.schema, len(rows))
+    equal: Mask | bool = place.after
+    if place.row_hashes is not None:
+        hashes = piece.row_hashes[rows]
+        equal = hashes <= place.row_hashes if place.after else hashes < place.row_hashes
+    return comes_before(mine, values, spec.directions[:columns], or_equal=equal)
