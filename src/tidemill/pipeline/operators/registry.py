@@ -11,6 +11,7 @@ from tidemill.pipeline.operators.generate import GenerateOperator, ReplicateOper
 from tidemill.pipeline.operators.join import JoinOperator
 from tidemill.pipeline.operators.label import LabelOperator
 from tidemill.pipeline.operators.mark import MarkOperator
+from tidemill.pipeline.operators.loop import LoopOperator
 from tidemill.pipeline.operators.negate import NegateOperator
 from tidemill.pipeline.operators.operator import Operator
 from tidemill.pipeline.operators.select import SelectOperator
@@ -35,6 +36,7 @@ OPERATORS: dict[type[nodes.Node], type[Operator]] = {
     nodes.Combine: CombineOperator,
     nodes.Aggregate: AggregateOperator,
     nodes.Distinct: DistinctOperator,
+    nodes.Loop: LoopOperator,
     nodes.View: ViewOperator,
 }
 

@@ -205,6 +205,27 @@ class Distinct(Node, frozen=True, tag="distinct"):
     salt: int = 0
 
 
+class LoopInput(Node, frozen=True, tag="loop_input"):
+    """In the body of a loop: the loop's input of that number, the same in every iteration."""
+
+    number: int
+
+
+class LoopVariable(Node, frozen=True, tag="loop_variable"):
+    """In the body of a loop: the rows of the body in the iteration before; none in the first."""
+
+
+class Loop(Node, frozen=True, tag="loop"):
+    """The fixed point of `body`, a circuit of its own whose last node is the result.
+
+    All inputs are spread by the empty key. After `limit` iterations without an end the step is aborted.
+    """
+
+    body: "tuple[AnyNode, ...]"
+    limit: int
+    salt: int = 0
+
+
 class View(Node, frozen=True, tag="view"):
     """A view: keeps its rows, and its change is what a step puts out."""
 
@@ -232,5 +253,8 @@ AnyNode = (
     | Combine
     | Aggregate
     | Distinct
+    | LoopInput
+    | LoopVariable
+    | Loop
     | View
 )

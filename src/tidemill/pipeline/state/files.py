@@ -99,11 +99,11 @@ class RunWriter:
     stage: int | str = 0
     worker: int = 0
 
-    def write(self, pieces: Iterable[Piece], spec: StateSpec) -> RunRef | None:
+    def write(self, pieces: Iterable[Piece], spec: StateSpec, lane: int | None = None) -> RunRef | None:
         """As `RunFiles.write`, under a name that nobody ever had."""
         place = f"{self.folder}/t{self.term}/s{self.step}"
         name = f"{place}/{spec.name}-{self.stage}-{self.worker}-{new_token()[:13]}"
-        return self.files.write(name, pieces, spec, None if spec.aligned else self.worker)
+        return self.files.write(name, pieces, spec, lane)
 
     def at(self, step: int) -> "RunWriter":
         """The same for another step."""

@@ -1,8 +1,9 @@
 """Which runs are merged and when, as pure policy; and the act itself, over a stretch of hashes.
 
 Runs up to `YOUNG_ROWS` rows are merged by the steps that add to them. Larger ones are merged in the
-background, by size: once `_FAN` of one tier lie over the same hashes, they become one of the next tier. So
-each row is rewritten about log(rows) times, and a lookup meets about log(rows) runs.
+background, by size: once enough of one tier lie over the same hashes, they become one of the next tier. So
+each row is rewritten about log(rows) times, and a lookup meets about log(rows) runs. Large ones are merged
+many at a time: a rewrite of theirs costs a load more than some further runs cost the lookups of small steps.
 
 A merge is cut into units that take a fraction of a second each. Addition has no order: while it is under way
 steps go on adding runs, and when all its units are done its result takes the place of its inputs in one act.
@@ -26,6 +27,9 @@ UNIT_BYTES = 64 << 20
 OVERDUE_DEPTH = 40
 
 _FAN = 3
+_LARGE_ROWS = 1 << 18
+_LARGE_FAN = 10  # three tiers of these, up to 260 million rows a worker, stay below `OVERDUE_DEPTH`
+_LARGE_TIER = 3
 _YOUNG_FAN = 8  # more than steps leave behind; such runs are of pipeline workers that are no more
 _TRIFLE_ROWS = 1 << 13
 
@@ -96,7 +100,7 @@ def plan_merges(runs: Iterable[RunRef], busy: Collection[str] = ()) -> list[Merg
     found = []
     for (_, _, tier), members in tiers.items():
         for overlapping in _components(members):
-            due = depth(overlapping) >= (_FAN if tier else _YOUNG_FAN)
+            due = depth(overlapping) >= _fan(tier)
             if due and not any(run.name in busy for run in overlapping):
                 found.append(Merge(tuple(overlapping), _cuts(overlapping)))
     return sorted(found, key=lambda merge: sum(run.rows for run in merge.inputs))
@@ -124,16 +128,27 @@ def run_merge(files: RunFiles, unit: MergeUnit) -> Merged:
     """
     spec = files.spec(unit.inputs[0])
     runs = [files.open(run, spec) for run in unit.inputs]
-    writer = RunWriter(files, unit.folder, unit.term, unit.step, "m", unit.inputs[0].lane or 0)
+    writer = RunWriter(files, unit.folder, unit.term, unit.step, "m")
     failpoint.reach("state.merge.before_write")
-    ref = writer.write(stream(runs, spec, unit.lo, unit.hi + 1, check=True), spec)
+    ref = writer.write(stream(runs, spec, unit.lo, unit.hi + 1, check=True), spec, unit.inputs[0].lane)
     failpoint.reach("state.merge.after_write")
     return Merged(() if ref is None else (ref,))
 
 
 def _tier(run: RunRef) -> int:
-    """By size: 0 for the young, then one more each time it is `_FAN` times larger."""
-    return 0 if run.layer <= YOUNG_ROWS else 1 + int(math.log(run.layer / YOUNG_ROWS, _FAN))
+    """By size: 0 for the young, then one more each time it is as many times larger as are merged."""
+    if run.layer <= YOUNG_ROWS:
+        return 0
+    if run.layer <= _LARGE_ROWS:
+        return 1 + int(math.log(run.layer / YOUNG_ROWS, _FAN))
+    return _LARGE_TIER + int(math.log(run.layer / _LARGE_ROWS, _LARGE_FAN))
+
+
+def _fan(tier: int) -> int:
+    """How many runs of a tier are merged into one."""
+    if not tier:
+        return _YOUNG_FAN
+    return _FAN if tier < _LARGE_TIER else _LARGE_FAN
 
 
 def _components(runs: Iterable[RunRef]) -> Iterator[list[RunRef]]:

@@ -52,6 +52,6 @@ def _is_young(spine: Spine, held: Held) -> bool:
 def _write(spine: Spine, writer: RunWriter, several: Sequence[Held]) -> None:
     """Replace runs of the spine by one file that holds their sum."""
     failpoint.reach("state.seal.before_write")
-    ref = writer.write(stream([spine.open(held) for held in several], spine.spec), spine.spec)
+    ref = writer.write(stream([spine.open(held) for held in several], spine.spec), spine.spec, spine.lane)
     failpoint.reach("state.seal.after_write")
     spine.replace(several, [] if ref is None else [Held(None, ref)])

@@ -55,8 +55,13 @@ class Held:
 class Spine:
     """The running sum of one state within what one pipeline worker owns of it."""
 
-    def __init__(self, spec: StateSpec, part: Part, files: RunFiles, refs: Sequence[RunRef] = ()) -> None:
-        """The sum of the runs in a manifest, as far as they are this worker's. Opened when first used."""
+    def __init__(
+        self, spec: StateSpec, part: Part, files: RunFiles | None = None, refs: Sequence[RunRef] = ()
+    ) -> None:
+        """The sum of the runs in a manifest, as far as they are this worker's. Opened when first used.
+
+        Without files it lives in memory alone.
+        """
         self.spec = spec
         self.part = part
         self.files = files
@@ -182,7 +187,7 @@ class Spine:
     def open(self, held: Held) -> Run:
         """Its run, as far as it is this worker's."""
         if held.run is None:
-            assert held.ref is not None
+            assert held.ref is not None and self.files is not None
             held.run = self.files.open(held.ref, self.spec)
             if self.spec.aligned and not self.part.owns(held.ref):
                 held.run = held.run.between(self.part.lo, self.part.hi)
