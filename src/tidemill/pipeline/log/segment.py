@@ -19,6 +19,7 @@ from tidemill.pipeline.errors import ForeignState
 from tidemill.pipeline.failpoint import reach
 from tidemill.pipeline.log.file import FileRef
 from tidemill.pipeline.zset import SHARDS, ZSet, concat, hash_rows, pick, shard_of
+from tidemill.pipeline.zset.hashing import ascending
 from tidemill.store.blobs import BlobRef, Blobs, Mapped
 
 FORMAT = 1
@@ -127,7 +128,7 @@ def _by_shard(change: ZSet, key: Sequence[int]) -> tuple[ZSet, npt.NDArray[np.in
         np.int64
     )
     # By the whole hash, not the shard alone: whoever sorts the rows again finds them nearly in order.
-    return change.take(np.argsort(hashes, kind="stable")), starts
+    return change.take(ascending(hashes)), starts
 
 
 def _all_in_first(rows: int) -> npt.NDArray[np.int64]:

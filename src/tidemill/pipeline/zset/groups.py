@@ -56,7 +56,7 @@ def group_rows(
     """Group rows by their values in these columns (by default, all). `hashes` are theirs, when known."""
     chosen = range(rows.num_columns) if columns is None else columns
     hashes = hashing.hash_rows(rows, chosen) if hashes is None else hashes
-    order = np.argsort(hashes, kind="stable")
+    order = hashing.ascending(hashes)
     in_order = hashes[order]
     begins = np.ones(len(order), np.bool_)
     begins[1:] = in_order[1:] != in_order[:-1]

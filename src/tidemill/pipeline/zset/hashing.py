@@ -23,6 +23,7 @@ _NULL = np.uint64(0x6A09E667F3BCC908)
 _STEP = np.uint64(0xD6E8FEB86659FD93)
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
 _M2 = np.uint64(0x94D049BB133111EB)
+_FEW = 1 << 13
 _WORDS = 32
 """Longer text is hashed by the word up to here, the rest of it by a library."""
 
@@ -39,6 +40,20 @@ def hash_rows(rows: pa.RecordBatch, columns: Sequence[int] | None = None) -> Has
 def shard_of(hashes: Hashes) -> npt.NDArray[np.int64]:
     """The shard that each hash belongs to: hashes in order have their shards in order."""
     return (hashes >> _SHARD_SHIFT).astype(np.int64)
+
+
+def ascending(hashes: Hashes) -> npt.NDArray[np.int64]:
+    """The indices that put hashes in ascending order; equal ones stay as they are."""
+    if len(hashes) < _FEW or np.count_nonzero(hashes[1:] < hashes[:-1]) < len(hashes) // 16:
+        return np.argsort(hashes, kind="stable")  # a merge sort, quick on what is nearly in order
+    # By the upper half as two digits: a third of the time, and it rarely leaves anything to be sorted.
+    order = np.argsort((hashes >> np.uint64(32)).astype(np.uint16), kind="stable")
+    upper = (hashes >> np.uint64(48)).astype(np.uint16)
+    order = order[np.argsort(upper[order], kind="stable")]
+    in_order = hashes[order]
+    if (in_order[1:] < in_order[:-1]).any():
+        order = order[np.argsort(in_order, kind="stable")]
+    return order
 
 
 def hash_array(array: pa.Array) -> Hashes:

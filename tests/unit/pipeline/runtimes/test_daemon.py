@@ -1,5 +1,6 @@
 """Everything that workers need is there before the first fork, and no thread is."""
 
+import ctypes
 import json
 import os
 import subprocess
@@ -15,6 +16,19 @@ import gc, json, os, sys
 from tidemill.pipeline.runtimes.daemon import preload
 preload()
 print(json.dumps([len(os.listdir("/proc/self/task")), gc.get_freeze_count(), sorted(sys.modules)]))
+"""
+
+FAULTS = """
+import json, resource, sys
+from tidemill.pipeline.runtimes.daemon import preload
+preload()
+numpy = sys.modules["numpy"]
+def work():
+    [numpy.ones(400_000) for _ in range(30)]
+work()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+work()
+print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before))
 """
 
 FORK = """
@@ -53,3 +67,8 @@ def test_forked_workers_draw_other_random_numbers() -> None:
     one, other = run(FORK)
 
     assert [mine for mine, theirs in zip(one, other, strict=True) if mine == theirs] == []
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="another C library")
+def test_memory_that_was_freed_serves_the_next_array() -> None:
+    assert run(FAULTS) < 200

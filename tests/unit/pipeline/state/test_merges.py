@@ -68,6 +68,30 @@ def test_runs_of_one_tier_are_merged_when_they_pile_up() -> None:
     assert sorted(merge.names) == ["0-100000-0", "0-100000-1", "0-100000-2"]
 
 
+def test_large_runs_are_merged_many_at_a_time() -> None:
+    assert plan_merges(many(9, 500_000)) == []
+    [merge] = plan_merges([*many(6, 500_000), *many(4, 2_000_000), *many(1, 20_000_000)])
+
+    assert len(merge.inputs) == 10
+    assert sum(run.rows for run in merge.inputs) == 11_000_000
+
+
+def test_a_load_in_steps_of_any_size_stays_below_the_depth_at_which_steps_wait() -> None:
+    for rows in (40_000, 300_000, 1_000_000):
+        runs: list[RunRef] = []
+        written = 0
+        for step in range(1_000):
+            runs.append(ref(0, HASHES - 1, rows, f"s{step}"))
+            while due := plan_merges(runs):
+                gone = set(due[0].names)
+                written += (size := sum(run.rows for run in due[0].inputs))
+                kept = [run for run in runs if run.name not in gone]
+                runs = [*kept, ref(0, HASHES - 1, size, f"m{step}-{size}")]
+            assert not overdue(runs)
+
+        assert written <= 5 * rows * 1_000
+
+
 def test_what_is_busy_or_of_another_lane_or_state_stays() -> None:
     runs = many(3, 100_000)
     lanes = [msgspec.structs.replace(run, lane=lane) for lane, run in enumerate(runs)]
@@ -92,10 +116,10 @@ def test_disjoint_runs_are_merged_apart_and_do_not_count_as_deep() -> None:
 
 
 def test_units_are_of_bounded_size_and_cover_every_hash_once() -> None:
-    [merge] = plan_merges([*many(3, 3_000_000), ref(5, HASHES // 8, 3_000_000, "narrow")])
+    [merge] = plan_merges([*many(9, 2_000_000), ref(5, HASHES // 8, 2_000_000, "narrow")])
     units = merge.units("p", 1, 2)
 
-    assert len(units) >= 12_000_000 // UNIT_ROWS
+    assert len(units) >= 20_000_000 // UNIT_ROWS
     assert (units[0].lo, units[-1].hi) == (0, HASHES - 1)
     assert all(unit.hi + 1 == after.lo for unit, after in itertools.pairwise(units))
     for unit in units:
@@ -109,8 +133,8 @@ def test_units_are_of_bounded_size_and_cover_every_hash_once() -> None:
 
 def test_runs_of_few_hashes_are_cut_without_empty_units() -> None:
     for runs in (
-        [ref(7, 7, 2_000_000, str(n)) for n in range(3)],
-        [ref(0, 1, 2_000_000, str(n)) for n in range(3)],
+        [ref(7, 7, 2_000_000, str(n)) for n in range(10)],
+        [ref(0, 1, 2_000_000, str(n)) for n in range(10)],
     ):
         [merge] = plan_merges(runs)
 

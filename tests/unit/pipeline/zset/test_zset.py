@@ -205,3 +205,19 @@ def test_a_null_in_any_key_column_is_found() -> None:
 
     assert null_mask(rows, (0, 1)).tolist() == [True, True, False]
     assert null_mask(rows, (2,)).tolist() == [False, False, False]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 1_000, 50_000])
+def test_hashes_are_put_in_order_and_equal_ones_stay_as_they_are(rows: int) -> None:
+    random = np.random.default_rng(rows)
+    spread = random.integers(0, 2**64, rows, np.uint64)
+    for hashes in (
+        spread,
+        np.sort(spread),
+        np.sort(spread)[::-1],
+        spread[: rows // 2].repeat(2),
+        spread % np.uint64(100),  # alike in their upper half
+        (spread >> np.uint64(50)) << np.uint64(30),  # alike in parts of both halves
+        np.concatenate([np.sort(spread[: rows // 3]), np.sort(spread[rows // 3 :])]),
+    ):
+        assert hashing.ascending(hashes).tolist() == np.argsort(hashes, kind="stable").tolist()
