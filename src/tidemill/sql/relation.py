@@ -154,16 +154,16 @@ class Constant(Relation):
 
 @dataclass(frozen=True, slots=True)
 class Generate(Relation):
-    """For each row those that a function makes of it, by Catalyst's name: Explode, Stack, ReplicateRows, …
+    """For each element of a collection a row: the columns of the input that are `carried`, and the element.
 
-    They have the columns of the input that are `carried`, then the function's. With `outer`, a row of which
-    it makes none comes once, with NULL.
+    `function` is Catalyst's name: Explode, PosExplode or Inline. With `outer`, a row of which it makes none
+    comes once, with NULL.
     """
 
     child: "AnyRelation"
     carried: tuple[int, ...]
     function: str
-    arguments: tuple[Scalar, ...]
+    collection: Scalar
     outer: bool
 
     @property
@@ -171,4 +171,17 @@ class Generate(Relation):
         return (self.child,)
 
 
-AnyRelation = Leaf | Constant | Generate | Project | Filter | Join | Aggregate | Expand | Union
+@dataclass(frozen=True, slots=True)
+class Replicate(Relation):
+    """Each row as often as `count` says, as these columns."""
+
+    child: "AnyRelation"
+    columns: tuple[Scalar, ...]
+    count: Scalar
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
+
+
+AnyRelation = Leaf | Constant | Generate | Replicate | Project | Filter | Join | Aggregate | Expand | Union

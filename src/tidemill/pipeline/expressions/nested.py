@@ -59,16 +59,16 @@ def get_item(call: Call) -> Kernel:
 
     def kernel(value: Value, index: Value) -> pa.Array:
         value = array_of(value, _rows((value, index)))
-        offsets, at = _offsets(value), numbers(index).astype(np.int64)
-        wrong = (at < 0) | (at >= np.diff(offsets))
+        starts, at = offsets(value), numbers(index).astype(np.int64)
+        wrong = (at < 0) | (at >= np.diff(starts))
         missing = refuse_or_null(mode, wrong, nulls(value, index), _outside)
-        places = offsets[:-1] + at
+        places = starts[:-1] + at
         return value.values.take(array(places, pa.int64(), missing))
 
     return kernel
 
 
-def _offsets(value: pa.Array) -> Numbers:
+def offsets(value: pa.Array) -> Numbers:
     """Where each row's elements begin; the offsets of a map are narrower than those of an array."""
     width = np.int32 if pa.types.is_map(value.type) else np.int64
     data = value.buffers()[1]
@@ -86,4 +86,4 @@ def size(call: Call) -> Kernel:
 
 
 def _length(value: pa.Array) -> pa.Array:
-    return array(np.diff(_offsets(value)).astype(np.int32), pa.int32(), nulls(value))
+    return array(np.diff(offsets(value)).astype(np.int32), pa.int32(), nulls(value))

@@ -38,6 +38,8 @@ OPTIONS = {"timeZoneId": "zone", "escapeChar": "escape"}
 CHANGING = {
     "Rand": "rand()",
     "Randn": "randn()",
+    "RandStr": "randstr()",
+    "Uniform": "uniform()",
     "Uuid": "uuid()",
     "Shuffle": "shuffle()",
     "MonotonicallyIncreasingID": "monotonically_increasing_id()",

@@ -1,7 +1,8 @@
 """Lowering: from a relation, as Spark understood the query, to nodes of a circuit.
 
-It promises that the nodes compute the relation's rows, and refuses by name what it has no rule for. Each rule
-is one file: `leaf`, `constant`, `select`, `join`, `aggregate`, `union`, `generate`; a further construct is a further rule in `RULES`.
+It promises that the nodes compute the relation's rows, and refuses by name what it has no rule for. Each kind
+of relation is one file (`leaf`, `constant`, `select`, `join`, …); a further construct is a further rule in
+`RULES`.
 
 Words: *rows* are what a select makes of a node, a select that waits to be fused with the next; rows are
 *spread* by a key when each lies with the pipeline worker that owns its key's shard; a *wish* is a key that
@@ -18,7 +19,7 @@ from tidemill.sql.lower.builder import Builder, Rule
 from tidemill.sql.lower.constant import lower_constant
 from tidemill.sql.lower.expand import lower_expand
 from tidemill.sql.lower.finish import finish
-from tidemill.sql.lower.generate import lower_generate
+from tidemill.sql.lower.generate import lower_generate, lower_replicate
 from tidemill.sql.lower.join import lower_join
 from tidemill.sql.lower.leaf import lower_leaf
 from tidemill.sql.lower.select import lower_filter, lower_project
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     lower_expand,
     lower_union,
     lower_generate,
+    lower_replicate,
 )
 
 

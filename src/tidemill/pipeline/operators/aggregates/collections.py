@@ -22,7 +22,6 @@ class CollectList(Function):
 
     def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
         super().__init__(call, arguments)
-        self.distinct = "distinct" in call.options
         skips = call.options.get("ignoreNulls", "true") == "true"
         chosen = Chosen(call.columns if skips else (), call.filter)
         kept = Unordered if pa.types.is_map(arguments[0].type) else Values
@@ -30,15 +29,14 @@ class CollectList(Function):
 
     def value(self, *found: Any) -> pa.Array:
         held: Held = found[0]
-        return listed((held.once() if self.distinct else held).spread(), self.type)
+        return listed(held.spread(), self.type)
 
 
 class CollectSet(CollectList):
     """Each value once."""
 
-    def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
-        super().__init__(call, arguments)
-        self.distinct = True
+    def value(self, *found: Any) -> pa.Array:
+        return listed(found[0], self.type)
 
 
 class ListAgg(Function):
@@ -49,11 +47,10 @@ class ListAgg(Function):
 
     def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
         super().__init__(call, arguments)
-        self.distinct = "distinct" in call.options
         text, *by = call.columns
-        (delimiter,) = call.constants
+        delimiter = call.constants[0].value.as_py()
         nothing = b"" if pa.types.is_large_binary(self.type) else ""
-        self.delimiter = pa.scalar(delimiter.value.as_py() or nothing, self.type)
+        self.delimiter = pa.scalar(delimiter or nothing, self.type)
         kept = Values(Chosen((text,), call.filter), (*by, text))
         self.measures = (Whole(kept, (*directions(call.options.get("order", "")), ASCENDING)),)
 
@@ -63,9 +60,7 @@ class ListAgg(Function):
 
     def value(self, *found: Any) -> pa.Array:
         held: Held = found[0]
-        spread = (held.once() if self.distinct else held).spread()
-        lists = listed(spread, pa.large_list(self.type))
-        texts = pc.binary_join(lists, self.delimiter)
+        texts = pc.binary_join(listed(held.spread(), pa.large_list(self.type)), self.delimiter)
         return pc.if_else(pa.array(held.some), texts, pa.scalar(None, self.type))
 
 

@@ -1,11 +1,11 @@
-"""PERCENTILE, PERCENTILE_CONT, PERCENTILE_DISC, MEDIAN and MODE: from how often each value of a group is there.
+"""PERCENTILE, PERCENTILE_CONT and _DISC, MEDIAN, MODE: from how often each value of a group is there.
 
 All are exact: Spark's own formulas over the same counts.
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,6 @@ class _Percentile(Function):
     every row counts.
     """
 
-    reverses: ClassVar[str] = "reverse"
-
     def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
         super().__init__(call, arguments)
         shares, *times = call.constants
@@ -36,7 +34,6 @@ class _Percentile(Function):
         self.several = isinstance(given, list)
         self.shares: list[float] = list(map(float, given if self.several else [given]))
         self.times = times[0].value.as_py() if times else 1
-        self.distinct = "distinct" in call.options
         self.reverse = call.options.get("reverse") == "true"
         self.measures = (Whole(Values(self.chosen, call.columns)),)
 
@@ -47,7 +44,7 @@ class _Percentile(Function):
 
     def value(self, *found: Any) -> pa.Array:
         held = self._counted(found[0])
-        if self.times is None:  # NULL counts nothing, as it does in a column
+        if not self.shares:
             return pa.nulls(len(held), self.type)
         numbers = _doubles(held.columns[0])
         ends = np.cumsum(held.weights)
@@ -59,15 +56,19 @@ class _Percentile(Function):
             """For each group the value that so many come before."""
             rank = counts - 1 - rank if self.reverse else rank
             place = np.searchsorted(ends, first[:-1] + np.where(some, rank, 0), side="right")
-            return numbers[np.minimum(place, max(len(numbers) - 1, 0))] if len(numbers) else np.zeros(len(held))
+            return (
+                numbers[np.minimum(place, max(len(numbers) - 1, 0))] if len(numbers) else np.zeros(len(held))
+            )
 
         values = [self.percentile(share, counts, at) for share in self.shares]
         if not self.several:
             return masked(values[0], some, self.type)
-        table = np.stack(values, axis=1)[some] if values else np.zeros((0, 0))
+        table = np.stack(values, axis=1)[some]
         offsets = np.append(0, np.cumsum(some)) * len(values)
         valid = None if some.all() else pa.array(~some)
-        return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(table.ravel()), self.type, mask=valid)
+        return pa.LargeListArray.from_arrays(
+            pa.array(offsets), pa.array(table.ravel()), self.type, mask=valid
+        )
 
     @abstractmethod
     def percentile(self, share: float, counts: Integers, at: Any) -> Floats:
@@ -75,14 +76,13 @@ class _Percentile(Function):
 
     def _counted(self, held: Held) -> Held:
         """With the weights by which values count."""
-        weights = np.ones_like(held.weights) if self.distinct else held.weights
         if len(held.columns) == 2:
             times = fixed_values(held.columns[1]).astype(np.int64)
         else:
-            times = np.full(len(weights), self.times or 0)
+            times = np.full(len(held.weights), self.times or 0)
         if (times < 0).any():
             raise StepAborted(f"[NEGATIVE_VALUES_IN_FREQUENCY_EXPRESSION] a frequency of {times.min()}")
-        return Held(held.columns, multiply_checked(times, weights), held.starts)
+        return Held(held.columns, multiply_checked(times, held.weights), held.starts)
 
 
 class Percentile(_Percentile):
@@ -94,7 +94,7 @@ class Percentile(_Percentile):
         low, high = at(below.astype(np.int64)), at(above.astype(np.int64))
         with np.errstate(invalid="ignore"):
             between = (above - position) * low + (position - below) * high
-        return np.where((below == above) | (low == high), low, between)
+        return np.asarray(np.where((below == above) | (low == high), low, between))
 
 
 class PercentileDisc(_Percentile):
@@ -113,18 +113,18 @@ class Mode(Function):
         super().__init__(call, arguments)
         # Catalyst reverses the order in which the greatest is taken.
         self.greatest = call.options.get("reverseOpt") == "false"
-        self.distinct = "distinct" in call.options
         self.measures = (Whole(Values(self.chosen, call.columns)),)
 
     def value(self, *found: Any) -> pa.Array:
-        held: Held = found[0].once() if self.distinct else found[0]
+        held: Held = found[0]
         some = held.some
         most = np.zeros(len(held), np.int64)
         most[some] = np.maximum.reduceat(held.weights, held.starts[:-1][some]) if some.any() else 0
         number = held.number()
         best = np.flatnonzero(held.weights == most[number])
         place = np.full(len(held), -1, np.int64)
-        place[number[best[::1] if self.greatest else best[::-1]]] = best if self.greatest else best[::-1]
+        best = best if self.greatest else best[::-1]  # the last of a group stays
+        place[number[best]] = best
         return held.columns[0].take(pa.array(place, mask=place < 0))
 
 

@@ -1,4 +1,4 @@
-"""Functions that need all values of a group: these are kept, and read again for each group that is touched."""
+"""For functions that need all values of a group: those are kept, and read again when the group is touched."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,10 +39,6 @@ class Held:
     def number(self) -> Indices:
         """For each value the number of its group."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
-
-    def once(self) -> "Held":
-        """As if each value were there once."""
-        return Held(self.columns, np.ones_like(self.weights), self.starts)
 
     def before(self) -> Weights:
         """For each group how many values, counted as often as they are there, all groups before it have."""
@@ -87,6 +83,6 @@ class Unordered(Values):
 
 
 def _sortable(columns: Sequence[pa.Array]) -> pa.RecordBatch:
-    """Maps have no order in Spark; here they are compared by their entries, which are in the order of keys."""
+    """Maps have no order in Spark; here they go by their entries, which are in the order of keys."""
     shown = [map_entries(column) if pa.types.is_map(column.type) else column for column in columns]
     return pa.RecordBatch.from_arrays(shown, [str(place) for place in range(len(shown))])
