@@ -26,6 +26,7 @@ from typing import Any
 
 import msgspec
 
+from crash.pipeline_beside import BesideRuntime
 from crash.pipeline_circuit import (
     BULK,
     EVENTS,
@@ -46,6 +47,7 @@ from tidemill.pipeline.errors import NotOpen, StepAborted
 from tidemill.pipeline.log.segment import SegmentRef, read_segment, sum_of, write_segment
 from tidemill.pipeline.plan.node import Source, View
 from tidemill.pipeline.runtimes.inline import InlineRuntime
+from tidemill.pipeline.state import merges
 from tidemill.pipeline.state.files import RunFiles, term_of
 from tidemill.pipeline.state.manifest import read_manifest
 from tidemill.pipeline.state.spec import Part, StateSpec
@@ -62,19 +64,6 @@ OUSTED = 3
 """How a child ends when another owner has taken over."""
 
 
-class Job(msgspec.Struct, frozen=True):
-    """What one child does: the acts from `start` on. With `count`, it notes how often it passes a point."""
-
-    folder: str
-    store: str
-    start: int = 0
-    stop: int = sys.maxsize
-    said: str = "said"
-    failpoint: str = ""
-    pausepoint: str = ""
-    count: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Act:
     """Something that a pipeline is made to do: a method of `Child`."""
@@ -86,34 +75,70 @@ class Act:
 
 def _scenario() -> Iterator[Act]:
     """Every kind of act, several times, between versions and since the last one."""
-    steps, appends, bulks = itertools.count(), itertools.count(), itertools.count()
+    made = _Numbered()
+    yield from (Act("open", workers=1), Act("plan", 0), made.append(), made.step())
+    yield from (made.append(), made.load(), made.step())
+    yield from (Act("commit"), made.append(), made.load(), made.step())
+    yield from (Act("append_burst"), made.load(), made.step())
+    yield from (Act("abandon", workers=2), made.append(), made.step(), Act("commit"))
+    yield from (made.append(), made.step(), Act("plan", 1), made.append(), made.step())
+    yield from (Act("reopen", workers=1), Act("sweep"), Act("append_bad"), made.step(), Act("discard"))
+    yield from (made.append(), made.step(), Act("commit"), Act("sweep"), made.append(), made.step())
+    yield Act("close")
 
-    def appended() -> Act:
-        return Act("append", next(appends))
 
-    def stepped() -> Act:
-        return Act("step", next(steps))
+def _merging_scenario() -> Iterator[Act]:
+    """So many rows that there is nearly always something to merge, whatever else is done."""
+    made = _Numbered()
+    yield from (Act("open", workers=1), Act("plan", 0))
+    between = {3: Act("commit"), 4: Act("sweep"), 5: Act("plan", 1), 7: Act("commit"), 8: Act("sweep")}
+    for number in range(10):
+        yield from (made.append(), made.load(), made.step())
+        if number in between:
+            yield between[number]
+    yield Act("close")
 
-    def loaded() -> Act:
-        return Act("append_bulk", next(bulks))
 
-    yield from (
-        Act("open", workers=1),
-        Act("plan", 0),
-        appended(),
-        stepped(),
-        appended(),
-        loaded(),
-        stepped(),
-    )
-    yield from (Act("commit"), appended(), loaded(), stepped(), Act("append_burst"), loaded(), stepped())
-    yield from (Act("abandon", workers=2), appended(), stepped(), Act("commit"))
-    yield from (appended(), stepped(), Act("plan", 1), appended(), stepped(), Act("reopen", workers=1))
-    yield from (Act("sweep"), Act("append_bad"), stepped(), Act("discard"), appended(), stepped())
-    yield from (Act("commit"), Act("sweep"), appended(), stepped(), Act("close"))
+class _Numbered:
+    """Acts of which each has its number."""
+
+    def __init__(self) -> None:
+        self._numbers = {name: itertools.count() for name in ("append", "append_bulk", "step")}
+
+    def append(self) -> Act:
+        return Act("append", next(self._numbers["append"]))
+
+    def load(self) -> Act:
+        return Act("append_bulk", next(self._numbers["append_bulk"]))
+
+    def step(self) -> Act:
+        return Act("step", next(self._numbers["step"]))
 
 
 SCENARIO = tuple(_scenario())
+MERGING = tuple(_merging_scenario())
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What one child does: the acts from `start` on. With `count`, it notes how often it passes a point.
+
+    With `merging`, the acts are those of `MERGING`; with `beside`, merges run beside the steps.
+    """
+
+    folder: str
+    store: str
+    start: int = 0
+    stop: int = sys.maxsize
+    said: str = "said"
+    failpoint: str = ""
+    pausepoint: str = ""
+    count: bool = False
+    merging: bool = False
+    beside: bool = False
+
+    @property
+    def acts(self) -> tuple[Act, ...]:
+        return MERGING if self.merging else SCENARIO
 
 
 class Child:
@@ -121,6 +146,8 @@ class Child:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        if job.merging:
+            merges.UNIT_ROWS = BULK  # a merge is of several units, and lasts for as many steps
         self.folder = Path(job.folder)
         loop = LoopThread().start()
         store = open_store(job.store)
@@ -132,9 +159,9 @@ class Child:
     def run(self) -> None:
         """Do the acts from `start` on, and say so after each."""
         if self.job.start:
-            self.open(next(act for act in reversed(SCENARIO[: self.job.start]) if act.workers))
+            self.open(next(act for act in reversed(self.job.acts[: self.job.start]) if act.workers))
         with (self.folder / self.job.said).open("a") as said:
-            for number, act in enumerate(SCENARIO[self.job.start : self.job.stop], self.job.start):
+            for number, act in enumerate(self.job.acts[self.job.start : self.job.stop], self.job.start):
                 getattr(self, act.name)(act)
                 said.write(f"{number} {act.name}\n")
                 said.flush()
@@ -144,15 +171,17 @@ class Child:
     def open(self, act: Act) -> None:
         files = RunFiles(self.blobs)
         policy = Policy(commit_steps=1000, commit_s=1e9, grace_s=1e9)
-        self.engine = Engine(self.place, InlineRuntime(files, act.workers), files, policy)
+        runtime = (BesideRuntime if self.job.beside else InlineRuntime)(files, act.workers)
+        self.engine = Engine(self.place, runtime, files, policy)
         self.engine.open("p", {"zone": "UTC"})
 
     def reopen(self, act: Act) -> None:
-        self.at.close()
+        self.close(act)
         self.open(act)
 
     def abandon(self, act: Act) -> None:
         """Leave the steps since the last version for the next owner to run again."""
+        self._end_merge()
         self.at.abandon()
         self.open(act)
 
@@ -205,7 +234,14 @@ class Child:
         self.at.sweep()
 
     def close(self, _: Act) -> None:
+        self._end_merge()
         self.at.close()
+
+    def _end_merge(self) -> None:
+        """Let a merge that waits for the next step break off after the unit that it is in."""
+        if isinstance(self.at.runtime, BesideRuntime):
+            self.at._merging._stopped.set()
+            self.at.runtime.let_one_unit_go()
 
     def _stage(self, source: Source, rows: ZSet) -> SegmentRef:
         name = f"{FOLDER}/in/{new_token()}"
@@ -322,7 +358,7 @@ def main(job: Job) -> None:
     child = Child(job)
     child.run()
     passings = dict(passed)
-    if job.stop >= len(SCENARIO):
+    if job.stop >= len(job.acts):
         os.environ[failpoint.VARIABLE] = ""
         report = json.dumps({"passings": passings, **child.report()}, sort_keys=True)
         Path(job.folder, "report.json").write_text(report)

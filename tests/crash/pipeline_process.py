@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
-from crash.pipeline_child import SCENARIO, Job
+from crash.pipeline_child import Job
 from crash.processes import TESTS
 
 MEMORY = Path("/dev/shm")
@@ -100,7 +100,6 @@ class Folder:
     @property
     def report(self) -> dict[str, Any]:
         """What there was to be seen in the end."""
-        assert self.done == len(SCENARIO)
         found: dict[str, Any] = json.loads((self.path / "report.json").read_text())
         return found
 
