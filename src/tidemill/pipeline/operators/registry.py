@@ -15,7 +15,9 @@ from tidemill.pipeline.operators.loop import LoopOperator
 from tidemill.pipeline.operators.negate import NegateOperator
 from tidemill.pipeline.operators.operator import Operator
 from tidemill.pipeline.operators.select import SelectOperator
+from tidemill.pipeline.operators.sessions import SessionsOperator
 from tidemill.pipeline.operators.source import SourceOperator
+from tidemill.pipeline.operators.top_k import TopKOperator
 from tidemill.pipeline.operators.union import UnionOperator
 from tidemill.pipeline.operators.view import ViewOperator
 from tidemill.pipeline.plan import node as nodes
@@ -37,6 +39,8 @@ OPERATORS: dict[type[nodes.Node], type[Operator]] = {
     nodes.Aggregate: AggregateOperator,
     nodes.Distinct: DistinctOperator,
     nodes.Loop: LoopOperator,
+    nodes.TopK: TopKOperator,
+    nodes.Sessions: SessionsOperator,
     nodes.View: ViewOperator,
 }
 

@@ -6,6 +6,7 @@ node does lies in `tidemill.pipeline.operators`, one file for each of these clas
 
 from functools import cached_property
 from typing import Any, ClassVar
+from typing import Literal as OneOf
 
 import msgspec
 import pyarrow as pa
@@ -226,6 +227,72 @@ class Loop(Node, frozen=True, tag="loop"):
     salt: int = 0
 
 
+class OrderColumn(msgspec.Struct, frozen=True):
+    """A column that orders rows, and which way. NaN is above all numbers."""
+
+    column: int
+    descending: bool = False
+    nulls_last: bool = False
+
+
+class TopK(Node, frozen=True, tag="top_k"):
+    """Of each group of rows, those whose number in the order is at most `count`, without the first `offset`.
+
+    Groups are rows that are equal in `keys`, by which the input must be spread. `ranking` says how rows are
+    numbered: row_number tells equals apart by the whole row, rank and dense_rank number them together.
+    """
+
+    keys: tuple[int, ...]
+    order: tuple[OrderColumn, ...]
+    ranking: OneOf["row_number", "rank", "dense_rank"]
+    count: int
+    offset: int = 0
+    salt: int = 0
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """One end of a frame: that of the partition, so many `rows` from the current one, its `peers` (the rows
+    equal to it in the order), or the `value` in another column."""
+
+    kind: OneOf["unbounded", "rows", "peers", "value"] = "unbounded"
+    at: int = 0
+    """The number of rows, negative for those before; or the column."""
+
+
+class WindowCall(msgspec.Struct, frozen=True):
+    """A function, by Catalyst's name, over the rows of a partition from one bound to the other."""
+
+    call: AggregateCall
+    low: Bound = Bound()
+    high: Bound = Bound()
+
+
+class Window(Node, frozen=True, tag="window"):
+    """Each row with the values of functions over the rows that are equal in `keys`, in an order.
+
+    The input must be spread by the keys. Rows that are equal in the order go by the whole row where it
+    matters. Columns: those of the input, then the values.
+    """
+
+    keys: tuple[int, ...]
+    order: tuple[OrderColumn, ...]
+    functions: tuple[WindowCall, ...]
+    salt: int = 0
+
+
+class Sessions(Node, frozen=True, tag="sessions"):
+    """Each row with the session it is in: `start` and `end`, its own time and the end of what it spans, become
+    those of all rows of its `keys` that overlap or touch it, directly or through others.
+
+    The input must be spread by `keys`, and have no NULL in `start` and `end`.
+    """
+
+    keys: tuple[int, ...]
+    start: int
+    end: int
+    salt: int = 0
+
+
 class View(Node, frozen=True, tag="view"):
     """A view: keeps its rows, and its change is what a step puts out."""
 
@@ -256,5 +323,8 @@ AnyNode = (
     | LoopInput
     | LoopVariable
     | Loop
+    | TopK
+    | Window
+    | Sessions
     | View
 )
