@@ -15,8 +15,8 @@ from tidemill.pipeline.operators.aggregates.measure import Chosen, Function, Int
 from tidemill.pipeline.operators.aggregates.whole import Held, Whole
 from tidemill.pipeline.plan.node import AggregateCall
 from tidemill.pipeline.zset import Groups
-from tidemill.pipeline.zset.equality import equal_rows
-from tidemill.pipeline.zset.hashing import hash_array
+from tidemill.pipeline.zset.equality import equal_arrays, valid_mask
+from tidemill.pipeline.zset.hashing import fixed_values, hash_array
 from tidemill.pipeline.zset.value import Weights
 
 
@@ -97,12 +97,14 @@ def names_of(ipc: bytes) -> pa.Array:
 
 
 def places(values: pa.Array, names: pa.Array) -> Integers:
-    """For each value where it is among the names, NULL among them too; -1 if it is not there."""
+    """For each value where it is among the names, NULL among them too; -1 if it is not there.
+
+    A NaN is nowhere: here Spark compares plain floats as Java does.
+    """
     hashes, known = hash_array(values), hash_array(names)
     order = np.argsort(known, kind="stable")
-    found = np.minimum(np.searchsorted(known[order], hashes), len(names) - 1)
-    place = order[found]
-    left, right = (
-        pa.RecordBatch.from_arrays([each], ["name"]) for each in (values, names.take(pa.array(place)))
-    )
-    return np.where(equal_rows(left, right, [0], [0]), place, -1)
+    place = order[np.minimum(np.searchsorted(known[order], hashes), len(names) - 1)]
+    found = equal_arrays(values, names.take(pa.array(place)))
+    if pa.types.is_floating(values.type):
+        found &= ~np.isnan(fixed_values(values)) | ~valid_mask(values)
+    return np.where(found, place, -1)

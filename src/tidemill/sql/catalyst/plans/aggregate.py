@@ -7,10 +7,12 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 
+from tidemill.pipeline.plan.expression import Literal
 from tidemill.sql import relation
-from tidemill.sql.catalyst import expression
 from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.plans.functions import read_function
 from tidemill.sql.catalyst.plans.reader import Reader
+from tidemill.sql.catalyst.plans.sessions import read_grouped
 from tidemill.sql.catalyst.plans.schema import attributes, name_of, nullable, positions, schema_of
 
 QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=\w)")
@@ -38,15 +40,17 @@ def read_aggregate(reader: Reader, plan: JavaObject) -> relation.Aggregate:
     inner = Scope(positions(grouping), found)
     results = tuple(reader.scalar(node, inner, group_schema) for node in items(plan.aggregateExpressions()))
     return relation.Aggregate(
-        schema_of(plan), place_of(plan), reader.read(child), keys, tuple(functions), results, group_schema
+        schema_of(plan), place_of(plan), read_grouped(reader, plan), keys, tuple(functions), results, group_schema
     )
 
 
 def _function(reader: Reader, call: JavaObject, scope: Scope, schema: Any) -> relation.Function:
     inner = call.aggregateFunction()
-    arguments = tuple(reader.scalar(child, scope, schema) for child in items(inner.children()))
+    nodes, options = read_function(inner)
+    arguments = tuple(
+        _constant(node) if isinstance(node, Literal) else reader.scalar(node, scope, schema) for node in nodes
+    )
     condition = call.filter()
-    options = expression.options(inner)
     if call.isDistinct():
         options["distinct"] = "true"
     return relation.Function(
@@ -59,6 +63,10 @@ def _function(reader: Reader, call: JavaObject, scope: Scope, schema: Any) -> re
         place_of(inner) or place_of(call),
         _written(inner),
     )
+
+
+def _constant(value: Literal) -> relation.Scalar:
+    return relation.Scalar(value, None, lambda: value.text)
 
 
 def _written(function: JavaObject) -> str:
