@@ -12,7 +12,8 @@ FROM = "FROM t GROUP BY c, k"
 VIEWS = {
     "lists": f"SELECT c, k, collect_list(i) a, array_agg(f) b, collect_list(st) d, collect_list(a) e {FROM}",
     "all_lists": f"SELECT c, k, collect_list(s) RESPECT NULLS a, collect_list(w) RESPECT NULLS b {FROM}",
-    "some_lists": f"SELECT c, k, collect_list(i) FILTER (WHERE b) a, collect_list(dt) FILTER (WHERE f > 3) b {FROM}",
+    "some_lists": f"""SELECT c, k, collect_list(i) FILTER (WHERE b) a,
+        collect_list(dt) FILTER (WHERE f > 3) b {FROM}""",
     "sets": f"SELECT c, k, collect_set(f) a, collect_set(bin) b, collect_set(st) d, collect_set(ts) e {FROM}",
     "distinct_list": f"SELECT c, k, collect_list(DISTINCT i) a, count(*) b, median(l) d {FROM}",
     "maps": "SELECT c, size(collect_list(m)) n FROM t GROUP BY c",
@@ -25,24 +26,28 @@ VIEWS = {
         percentile(d, 0.5) d, percentile(w, 0.77) e, median(r) g, median(y) h {FROM}""",
     "weighted": f"SELECT c, k, percentile(f, 0.6, abs(int(h))) a, percentile(l, array(0.5), 3) b {FROM}",
     "percentiles_within": f"""SELECT c, k, percentile_cont(0.25) WITHIN GROUP (ORDER BY i DESC) a,
-        percentile_disc(0.25) WITHIN GROUP (ORDER BY f) b, percentile_disc(0.6) WITHIN GROUP (ORDER BY l DESC) d,
+        percentile_disc(0.25) WITHIN GROUP (ORDER BY f) b,
+        percentile_disc(0.6) WITHIN GROUP (ORDER BY l DESC) d,
         percentile_disc(array(0.1, 1.0)) WITHIN GROUP (ORDER BY r) FILTER (WHERE b) e {FROM}""",
     "distinct_percentile": f"SELECT c, k, percentile(DISTINCT i, 0.4) a {FROM}",
     "modes": f"""SELECT c, k, mode(i, true) a, mode() WITHIN GROUP (ORDER BY s DESC) b,
         mode() WITHIN GROUP (ORDER BY f) d, mode(st, true) e {FROM}""",
     "any_mode": f"SELECT c, k, mode(s) a, mode(d) FILTER (WHERE b) b {FROM}",
     "firsts": f"SELECT c, k, first(i) a, first(f) b, last(i) d, any_value(s) e {FROM}",
-    "firsts_there": f"SELECT c, k, first(i, true) a, last(f) IGNORE NULLS b, first(s) FILTER (WHERE b) d {FROM}",
+    "firsts_there": f"""SELECT c, k, first(i, true) a, last(f) IGNORE NULLS b,
+        first(s) FILTER (WHERE b) d {FROM}""",
     "over_all": "SELECT collect_list(v) a, median(f) b, mode(v, true) d, listagg(id, '') b2 FROM p",
     "mixed": f"SELECT c, k, count(*) n, sum(l) s, min(i) a, max(i) b, median(i) d, collect_set(i) e {FROM}",
-    "pivot_sum": "SELECT * FROM (SELECT c, k, s, l FROM u) PIVOT (sum(l) FOR s IN ('a', 'A' AS x, '日本', NULL AS n))",
+    "pivot_sum": """SELECT * FROM (SELECT c, k, s, l FROM u)
+        PIVOT (sum(l) FOR s IN ('a', 'A' AS x, '日本', NULL AS n))""",
     "pivot_two": """SELECT * FROM (SELECT c, k, i, f FROM u)
         PIVOT (count(*) AS n, max(f) AS m FOR i IN (1, 2, -5 AS minus))""",
     "pivot_all": """SELECT * FROM (SELECT c, s, b, d, k FROM t)
         PIVOT (sum(d) AS s, avg(d) AS a FOR (s, b) IN (('a', true) AS x, ('hot', false) AS y))""",
     "pivot_lists": """SELECT * FROM (SELECT c, k, b, i, s FROM t)
         PIVOT (collect_set(i) AS i, max(s) AS s FOR b IN (true, false))""",
-    "pivot_float": "SELECT * FROM (SELECT c, k, f, l FROM u) PIVOT (min(l) FOR f IN (0.0, double('NaN') AS nan, 0.1))",
+    "pivot_float": """SELECT * FROM (SELECT c, k, f, l FROM u)
+        PIVOT (min(l) FOR f IN (0.0, double('NaN') AS nan, 0.1))""",
 }
 SORTED = {
     "lists": f"""SELECT c, k, sort_array(collect_list(i)) a, sort_array(array_agg(f)) b,
@@ -60,7 +65,8 @@ SORTED = {
     "firsts": f"""SELECT c, k, min(struct(i, f, s)).i a, min(struct(i, f, s)).f b, max(struct(i, f, s)).i d,
         min(struct(i, f, s)).s e {FROM}""",
     "firsts_there": f"SELECT c, k, min(i) a, max(f) b, min(struct(s)) FILTER (WHERE b).s d {FROM}",
-    "over_all": "SELECT sort_array(collect_list(v)) a, median(f) b, mode(v, true) d, listagg(id, '') WITHIN GROUP (ORDER BY id) b2 FROM p",
+    "over_all": """SELECT sort_array(collect_list(v)) a, median(f) b, mode(v, true) d,
+        listagg(id, '') WITHIN GROUP (ORDER BY id) b2 FROM p""",
     "mixed": f"""SELECT c, k, count(*) n, sum(l) s, min(i) a, max(i) b, median(i) d,
         sort_array(collect_set(i)) e {FROM}""",
     "pivot_lists": """SELECT c, k, sort_array(true_i) true_i, true_s, sort_array(false_i) false_i,

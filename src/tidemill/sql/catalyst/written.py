@@ -11,7 +11,6 @@ from tidemill.sql.catalyst.expression import items, kind_of, place_of
 BECOMES = {
     "Intersect": ("SEMI JOIN", "explode"),
     "Except": ("ANTI JOIN", "explode"),
-    "Pivot": ("PIVOT (", "pivotfirst"),
     "Unpivot": ("ROLLUP",),
 }
 """By a construct's class in the parsed plan, how a refusal may name what Catalyst makes of it."""
