@@ -7,14 +7,15 @@ TIDEMILL_CASES says how many cases a history packs together.
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from property.changing_tables import TABLES, Append, History, Row, Table, history
+from property.changing_tables import TABLES, Append, Bags, History, Row, Table, history
 from property.spark_oracle import Bag, Oracle, differences, rows_of
 from tidemill import Pipeline
 from tidemill.pipeline.engine import Policy
@@ -31,11 +32,20 @@ Wrong = dict[tuple[str, int], list[tuple[Row, int]]]
 """By view and step, some rows that we have too many of, or lack."""
 
 
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A view by its whole statement, and its rows by those of the tables."""
+
+    statement: str
+    answer: Callable[[Bags], Bag]
+
+
 class Judge:
     """Views of one family, a history of their tables, and what Spark answers.
 
     Views may read views before them. A query without the column `c` is asked once for each step.
-    `oracle` are other queries for Spark, by view, where the two cannot be the same text.
+    `oracle` are other queries for Spark, by view, where the two cannot be the same text; `others` are views
+    that Spark cannot say at all.
     """
 
     def __init__(
@@ -47,6 +57,7 @@ class Judge:
         tables: Sequence[Table] = TABLES,
         course: History | None = None,
         oracle: Mapping[str, str] | None = None,
+        others: "Mapping[str, Other] | None" = None,
     ) -> None:
         self.spark = spark
         self.root = root
@@ -54,6 +65,7 @@ class Judge:
         self.tables = tables
         self.history = course or history(len(self.views), cases=CASES, steps=STEPS)
         self.oracle = {**self.views, **(oracle or {})}
+        self.others = others or {}
 
     def wrong(self, way: str) -> Wrong:
         """Where the views differ from Spark's answers when the history goes this way."""
@@ -79,6 +91,8 @@ class Judge:
             for view in alone:
                 found.setdefault(view, []).extend(one.answers(view))
             one.close()
+        for view, other in self.others.items():
+            found[view] = [other.answer(bags) for bags in self.history.bags]
         return found
 
     def _course(self, way: str) -> Iterator[tuple[int, dict[str, Bag]]]:
@@ -105,16 +119,20 @@ class Judge:
                 ]
                 pipeline.sql(";\n".join(first))
             else:
-                create(pipeline, self.views)
+                self._create(pipeline)
             for step, appends in enumerate(self.history.steps):
                 feed(pipeline, appends)
                 if way == "one step" and step < len(self.history.steps) - 1:
                     continue
                 if late and step == late:
-                    create(pipeline, self.views)
+                    self._create(pipeline)
                 pipeline.step()
                 if step >= late:
-                    yield step, {view: rows(pipeline, view) for view in self.views}
+                    yield step, {view: rows(pipeline, view) for view in (*self.views, *self.others)}
+
+    def _create(self, pipeline: Pipeline) -> None:
+        create(pipeline, self.views)
+        pipeline.sql(";\n".join(other.statement for other in self.others.values()))
 
 
 def create(pipeline: Pipeline, views: Mapping[str, str]) -> None:

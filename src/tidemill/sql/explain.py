@@ -89,8 +89,8 @@ def _does(node: AnyNode, inputs: Sequence[AnyNode]) -> str:
             sides = (f"({_columns(_names(one), _arranged_by(one))})" for one in inputs)
             return " = ".join(sides) + (f" where {text(condition, names)}" if condition else "")
         case nodes.Mark():
-            key = _columns(names, _arranged_by(inputs[0]))
-            return f"{_names(node)[-1]}: whether ({key}) is in ({', '.join(_names(inputs[1]))})"
+            held = _columns(names, _arranged_by(inputs[0]))
+            return f"{_names(node)[-1]}: whether ({held}) is in ({', '.join(_names(inputs[1]))})"
         case nodes.Label(key=key):
             return f"to the shards of ({_columns(names, key)})" if key is not None else "to every shard"
         case nodes.Combine(keys=keys, functions=functions):
@@ -103,9 +103,24 @@ def _does(node: AnyNode, inputs: Sequence[AnyNode]) -> str:
             return f"{'outer ' if outer else ''}{function}({names[-1]}) AS ({', '.join(_names(node))})"
         case nodes.Replicate():
             return f"({', '.join(_names(node))}), {names[-1]} times"
+        case nodes.Loop(body=body, limit=limit):
+            return f"fixed point within {limit} iterations of {_body(body)}"
+        case nodes.Sessions(keys=keys, start=start, end=end):
+            return f"({_columns(names, (start, end))}) of the session, by ({_columns(names, keys)})"
+        case nodes.TopK(keys=keys, order=order):
+            return f"{_reach(node)} in the order of {_order(names, order)}{_each(names, keys)}"
         case nodes.View(name=name):
             return f"view {name} ({', '.join(_names(node))})"
     return f"({', '.join(_names(node))})"
+
+
+def _body(body: Sequence[AnyNode]) -> str:
+    """The nodes of a loop, the last of which is its result."""
+    lines = (
+        f"{at} {type(node).__name__} {_does(node, [body[index] for index in node.inputs])}"
+        for at, node in enumerate(body)
+    )
+    return f"[{'; '.join(lines)}]"
 
 
 def _keeps(node: AnyNode) -> str:
@@ -114,12 +129,34 @@ def _keeps(node: AnyNode) -> str:
             return "its rows"
         case nodes.Mark():
             return "how often each key is in the right"
+        case nodes.Loop():
+            return "the rows of its nodes, by iteration"
+        case nodes.Sessions():
+            return "its rows and the sessions, by time"
+        case nodes.TopK():
+            return "its input in order, and the last row of each group that is in"
         case nodes.Distinct():
             return "how often each row is there"
         case nodes.Aggregate(functions=functions):
             ordered = any(one.function in {"Min", "Max"} for one in functions)
             return "a total per group" + (", and the values that MIN and MAX choose from" if ordered else "")
     return ""
+
+
+def _reach(node: nodes.TopK) -> str:
+    return f"{node.ranking} {node.offset + 1} to {node.count}"
+
+
+def _order(names: Sequence[str], order: Sequence[nodes.OrderColumn]) -> str:
+    def way(by: nodes.OrderColumn) -> str:
+        last = "" if by.nulls_last == by.descending else f" nulls {'last' if by.nulls_last else 'first'}"
+        return f"{names[by.column]}{' desc' if by.descending else ''}{last}"
+
+    return ", ".join(map(way, order)) or "nothing"
+
+
+def _each(names: Sequence[str], keys: Sequence[int]) -> str:
+    return f" for each ({_columns(names, keys)})" if keys else ""
 
 
 def _groups(names: Sequence[str], keys: tuple[int, ...], functions: tuple[AggregateCall, ...]) -> str:

@@ -6,7 +6,8 @@ from tidemill.sql import catalyst
 from tidemill.sql.catalog import Addition, Catalog
 from tidemill.sql.catalyst import Frame, Frames
 from tidemill.sql.lower import lower
-from tidemill.sql.statements import CreateView
+from tidemill.sql.recursion import fixed_point
+from tidemill.sql.statements import CreateRecursiveView, CreateView
 
 
 def register(frames: Frames, catalog: Catalog) -> None:
@@ -27,6 +28,10 @@ def plan_view(
     Raises `Refused` with the construct, its line where that is known, and what to write instead.
     """
     register(frames, catalog)
+    declared = None
+    if isinstance(query, CreateRecursiveView):
+        declared = catalyst.columns_of(frames.spark, query)
+        frames.register(name, declared)
     start = f"the query of line {query.query_place.line}: " if isinstance(query, CreateView) else ""
     frame: Frame | None = None
     try:
@@ -36,6 +41,8 @@ def plan_view(
             frame = query
         relation = catalyst.read(frames, frame)
         _check_names([field["name"] for field in relation.schema["fields"]])
+        if isinstance(query, CreateRecursiveView):
+            relation = fixed_point(relation, query, declared)
         return lower(relation, catalog, name, epoch)
     except Refused as error:
         kind = UnsupportedType if isinstance(error, UnsupportedType) else Refused

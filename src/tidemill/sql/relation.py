@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.pipeline.plan.expression import Column, Tree
+from tidemill.pipeline.plan.node import Ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,10 @@ class Scalar:
     def reasoned_sql(self) -> str:
         """The text, with what keeps us from computing it as a comment."""
         return f"{self.sql} /* not proved: {self.unproved.split('(')[0]} */" if self.unproved else self.sql
+
+
+Keys = tuple[tuple[Scalar, Scalar], ...]
+"""What must be equal: in each pair, an expression over the left and one over the right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +78,18 @@ class Filter(Relation):
 
 @dataclass(frozen=True, slots=True)
 class Join(Relation):
-    """Pairs of rows with equal keys (in pairs: of the left, of the right), where `condition` is true.
+    """Pairs of rows with equal keys, where `condition` is true.
 
-    `kind` is Catalyst's name: Inner, Cross, LeftOuter, … A NULL equals nothing, a NaN equals NaN.
+    `kind` is Catalyst's name: Inner, Cross, LeftOuter, … A NULL equals nothing, a NaN equals NaN; but in the
+    keys that are `null_aware` a NULL equals anything. With those, there is no condition.
     """
 
     kind: str
     left: "AnyRelation"
     right: "AnyRelation"
-    keys: tuple[tuple[Scalar, Scalar], ...]
+    keys: Keys
     condition: Scalar | None
+    null_aware: Keys = ()
 
     @property
     def children(self) -> "tuple[AnyRelation, ...]":
@@ -184,4 +191,120 @@ class Replicate(Relation):
         return (self.child,)
 
 
-AnyRelation = Leaf | Constant | Generate | Replicate | Project | Filter | Join | Aggregate | Expand | Union
+@dataclass(frozen=True, slots=True)
+class Again(Relation):
+    """Inside a loop: the rows of the loop in the iteration before."""
+
+    loop: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Relation):
+    """The rows that `body` has once it no longer changes, when it starts with none; `Again` refers to it.
+
+    It is an error if that takes more than `limit` iterations.
+    """
+
+    name: str
+    body: "AnyRelation"
+    limit: int
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.body,)
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions(Relation):
+    """The child's rows, whose column `session` (start and end) becomes that of the session they are in.
+
+    Rows with equal `keys` whose spans overlap or touch, directly or through others, are one session.
+    """
+
+    child: "AnyRelation"
+    keys: tuple[Scalar, ...]
+    session: int
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A part of an ORDER BY."""
+
+    by: Scalar
+    descending: bool
+    nulls_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopK(Relation):
+    """Of the child's rows with equal `keys`, those whose number in the order is at most `count`.
+
+    `ranking` is how they are numbered. The first `offset` are left out.
+    """
+
+    child: "AnyRelation"
+    keys: tuple[Scalar, ...]
+    order: tuple[Order, ...]
+    ranking: Ranking
+    count: int
+    offset: int = 0
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One end of a frame: that of the partition if neither is said, else so many `rows` from the current
+    one, or the rows up to a `value` of the order, or those equal to the current one (`peers`)."""
+
+    rows: int | None = None
+    value: Scalar | None = None
+    peers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFunction:
+    """A function over the rows of a frame."""
+
+    function: Function
+    low: Edge
+    high: Edge
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Relation):
+    """The child's rows, each with the values of functions over the rows with equal `keys`, in an order."""
+
+    child: "AnyRelation"
+    keys: tuple[Scalar, ...]
+    order: tuple[Order, ...]
+    functions: tuple[WindowFunction, ...]
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
+
+
+AnyRelation = (
+    Leaf
+    | Again
+    | Loop
+    | Constant
+    | Generate
+    | Replicate
+    | Project
+    | Filter
+    | Join
+    | Aggregate
+    | Expand
+    | Union
+    | Sessions
+    | TopK
+    | Window
+)

@@ -55,6 +55,18 @@ class CreateView(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class CreateRecursiveView(CreateView):
+    """A view whose query may refer to the view itself, which therefore says its `columns`.
+
+    `levels` is how many iterations may be needed; None for the default.
+    """
+
+    columns: tuple[str, ...]
+    places: tuple[Place, ...]
+    levels: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class DropTable(Statement):
     if_exists: bool
 
@@ -64,7 +76,7 @@ class DropView(Statement):
     if_exists: bool
 
 
-AnyStatement = CreateTable | CreateView | DropTable | DropView
+AnyStatement = CreateTable | CreateView | CreateRecursiveView | DropTable | DropView
 
 
 def parse(text: str) -> tuple[AnyStatement, ...]:
@@ -203,6 +215,8 @@ def _create(words: Words, place: Place, start: int) -> CreateTable | CreateView:
         return _create_table(words, place, start)
     if words.accept("VIEW") or words.accept("MATERIALIZED", "VIEW"):
         return _create_view(words, place, start)
+    if words.accept("RECURSIVE", "VIEW") or words.accept("RECURSIVE", "MATERIALIZED", "VIEW"):
+        return _create_recursive(words, place, start)
     raise words.refuse(f"CREATE {words.peek()} is not supported: only CREATE TABLE and CREATE VIEW are")
 
 
@@ -211,14 +225,45 @@ def _create_view(words: Words, place: Place, start: int) -> CreateView:
     name = words.name()
     if words.peek() == "(":
         raise words.refuse("a column list of a view is not supported: name the columns in the query, with AS")
+    query, query_place = _query(words)
+    return CreateView(name, place, words.slice(start, words.end), query, query_place, if_not_exists)
+
+
+def _create_recursive(words: Words, place: Place, start: int) -> CreateRecursiveView:
+    if_not_exists = words.accept("IF", "NOT", "EXISTS")
+    name = words.name()
+    if words.peek() != "(":
+        raise words.refuse(f"a recursive view says its columns and their types: {name} (a BIGINT, …)")
+    words.expect("(")
+    columns: list[str] = []
+    places: list[Place] = []
+    while not columns or words.accept(","):
+        places.append(words.place)
+        definition, own_key = _column(words)
+        if own_key:
+            raise words.refuse("a view has no PRIMARY KEY")
+        columns.append(definition)
+    words.expect(")")
+    levels = None
+    if words.accept("MAX", "RECURSION", "LEVEL"):
+        if not words.peek().isdigit():
+            raise words.refuse(f"expected a number, found {words.peek() or 'the end'}")
+        levels = int(words.take().text)
+    query, query_place = _query(words)
+    text = words.slice(start, words.end)
+    columns_at = tuple(columns), tuple(places)
+    return CreateRecursiveView(name, place, text, query, query_place, if_not_exists, *columns_at, levels)
+
+
+def _query(words: Words) -> tuple[str, Place]:
+    """The query after AS, to the end of the statement, and where it starts."""
     if words.peek() != "AS":
         raise words.refuse(f"expected AS and the query of the view, found {words.peek() or 'the end'}")
     after = words.take().end + 1
     if not words.peek():
         raise words.refuse("the view has no query")
     query = words.slice(after, words.end)
-    query_place = words.place_at(words.text.index(query, after))
-    return CreateView(name, place, words.slice(start, words.end), query, query_place, if_not_exists)
+    return query, words.place_at(words.text.index(query, after))
 
 
 def _create_table(words: Words, place: Place, start: int) -> CreateTable:

@@ -3,7 +3,15 @@
 import pytest
 
 from tidemill.pipeline.errors import Refused
-from tidemill.sql.statements import CreateTable, CreateView, DropTable, DropView, Place, parse
+from tidemill.sql.statements import (
+    CreateRecursiveView,
+    CreateTable,
+    CreateView,
+    DropTable,
+    DropView,
+    Place,
+    parse,
+)
 
 SCRIPT = """-- a head; with a semicolon
 CREATE TABLE IF NOT EXISTS bids (
@@ -93,3 +101,27 @@ def test_what_is_no_statement_of_a_pipeline_is_refused_with_its_place(text: str,
         parse(text)
 
     assert message in str(refused.value)
+
+
+def test_a_recursive_view_says_its_columns_and_how_deep_it_may_go() -> None:
+    [view] = parse(
+        "CREATE RECURSIVE VIEW r (a BIGINT, b MAP<STRING, INT>) MAX RECURSION LEVEL 7 AS SELECT 1, 2"
+    )
+
+    assert isinstance(view, CreateRecursiveView)
+    assert (view.name, view.columns, view.levels) == ("r", ("a BIGINT", "b MAP<STRING, INT>"), 7)
+    assert view.query == "SELECT 1, 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("CREATE RECURSIVE VIEW r AS SELECT 1", "line 1, column 25: a recursive view says its columns"),
+        ("CREATE RECURSIVE VIEW r (a INT PRIMARY KEY) AS SELECT 1", "a view has no PRIMARY KEY"),
+        ("CREATE RECURSIVE VIEW r (a INT) MAX RECURSION LEVEL x AS SELECT 1", "expected a number, found X"),
+        ("CREATE RECURSIVE VIEW r (a INT)", "expected AS and the query of the view, found the end"),
+    ],
+)
+def test_a_recursive_view_that_is_not_whole_is_refused(text: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        parse(text)

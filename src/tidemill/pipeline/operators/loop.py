@@ -47,7 +47,7 @@ _LINEAR: dict[type[Node], type[Operator]] = {
     nodes.Negate: NegateOperator,
     nodes.Arrange: ArrangeOperator,
 }
-INNER = (
+INNER: tuple[type[Node], ...] = (
     nodes.LoopInput,
     nodes.LoopVariable,
     nodes.Join,
@@ -82,15 +82,15 @@ class LoopOperator(Operator):
         )
 
     def step(self, inputs: Sequence[Flow], access: Access) -> Flow:
-        mark, changes = self._pending or (None, [])
-        self._pending = None
-        if not self.states() or mark is not access.own():  # what a step that was given up left is not ours
-            changes = []
+        pending, self._pending = self._pending, None
+        # A loop without state has no spine to tell a step by, and its body nothing that could take rows back.
+        mark = access.own() if self._first[-1] else None
+        changes = pending[1] if pending and pending[0] is mark else []
         if any(len(change) for (change,) in inputs):
             changes.extend(self._run([change for (change,) in inputs], access))
-        if access.last_round:
+        if access.last_round or mark is None:
             return (consolidate(concat(changes, self.node.schema)),)
-        self._pending = (access.own(), changes)
+        self._pending = (mark, changes)
         return (ZSet.empty(self.node.schema),)
 
     def _run(self, inputs: Sequence[ZSet], access: Access) -> Iterator[ZSet]:

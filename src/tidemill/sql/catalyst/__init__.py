@@ -18,7 +18,7 @@ from tidemill.sql.catalyst.fragment import Fragments
 from tidemill.sql.catalyst.plans import PLANS, Reader
 from tidemill.sql.catalyst.session import Frames
 from tidemill.sql.catalyst.settings import settings
-from tidemill.sql.catalyst.table import table_schema
+from tidemill.sql.catalyst.table import columns_of, table_schema
 from tidemill.sql.catalyst.written import in_words_of_the_query
 from tidemill.sql.relation import AnyRelation
 
@@ -30,4 +30,4 @@ def read(frames: Frames, frame: Frame) -> AnyRelation:
     return Reader(frames, fragments, PLANS).read(frames.optimized(frame))
 
 
-__all__ = ["Frame", "Frames", "in_words_of_the_query", "read", "table_schema", "settings"]
+__all__ = ["Frame", "Frames", "columns_of", "in_words_of_the_query", "read", "table_schema", "settings"]

@@ -10,7 +10,7 @@ from tidemill.pipeline import types
 from tidemill.pipeline.errors import Refused, UnsupportedType
 from tidemill.pipeline.ingest import WEIGHT
 from tidemill.sql.catalyst.session import jvm, told
-from tidemill.sql.statements import CreateTable, Place
+from tidemill.sql.statements import CreateRecursiveView, CreateTable, Place
 
 
 def table_schema(spark: SparkSession, statement: CreateTable) -> tuple[Any, tuple[int, ...]]:
@@ -35,6 +35,13 @@ def table_schema(spark: SparkSession, statement: CreateTable) -> tuple[Any, tupl
     for index in key:
         fields[index]["nullable"] = False
     return {"type": "struct", "fields": fields}, key
+
+
+def columns_of(spark: SparkSession, view: CreateRecursiveView) -> Any:
+    """The columns that a recursive view declares, in Spark's JSON form. Raises as `table_schema`."""
+    as_table = CreateTable(view.name, view.place, view.text, view.columns, view.places, (), False)
+    schema, _ = table_schema(spark, as_table)
+    return schema
 
 
 def _field(spark: SparkSession, table: str, definition: str, place: Place) -> Any:

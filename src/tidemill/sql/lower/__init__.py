@@ -17,12 +17,16 @@ from tidemill.sql.lower import shards
 from tidemill.sql.lower.aggregate import lower_aggregate, lower_distinct
 from tidemill.sql.lower.builder import Builder, Rule
 from tidemill.sql.lower.constant import lower_constant
+from tidemill.sql.lower.distinct import lower_distinct_functions
 from tidemill.sql.lower.expand import lower_expand
 from tidemill.sql.lower.finish import finish
 from tidemill.sql.lower.generate import lower_generate, lower_replicate
 from tidemill.sql.lower.join import lower_join
 from tidemill.sql.lower.leaf import lower_leaf
+from tidemill.sql.lower.loop import lower_loop
+from tidemill.sql.lower.order import lower_top_k
 from tidemill.sql.lower.select import lower_filter, lower_project
+from tidemill.sql.lower.sessions import lower_sessions
 from tidemill.sql.lower.union import lower_union
 from tidemill.sql.relation import AnyRelation
 
@@ -33,10 +37,14 @@ RULES: tuple[Rule, ...] = (
     lower_filter,
     lower_join,
     lower_distinct,
+    lower_distinct_functions,
     lower_aggregate,
     lower_expand,
     lower_union,
+    lower_sessions,
+    lower_loop,
     lower_generate,
+    lower_top_k,
     lower_replicate,
 )
 

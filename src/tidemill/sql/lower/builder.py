@@ -41,13 +41,13 @@ class Builder:
         self.sources: dict[str, int] = {}
         self.catalog = catalog
         self.shard_keys = shard_keys
-        self._rules = rules
+        self.rules = rules
         self._spread: dict[int, Spread] = {}
         self._known: dict[bytes, int] = {}
 
     def lower(self, relation: AnyRelation) -> Rows:
         """The nodes that compute a relation. Raises `Refused` if there is no rule for it."""
-        for rule in self._rules:
+        for rule in self.rules:
             rows = rule(relation, self)
             if rows is not None:
                 return rows

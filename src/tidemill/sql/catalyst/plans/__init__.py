@@ -8,6 +8,8 @@ from tidemill.sql.catalyst.plans.constant import read_constant, read_one_row
 from tidemill.sql.catalyst.plans.expand import read_expand
 from tidemill.sql.catalyst.plans.generate import read_generate
 from tidemill.sql.catalyst.plans.join import read_join
+from tidemill.sql.catalyst.plans.loop import read_again, read_loop
+from tidemill.sql.catalyst.plans.order import read_group_limit, read_limit
 from tidemill.sql.catalyst.plans.reader import Read, Reader
 from tidemill.sql.catalyst.plans.select import read_filter, read_leaf, read_project, read_python, read_same
 from tidemill.sql.catalyst.plans.union import read_union
@@ -26,6 +28,12 @@ PLANS: dict[str, Read] = {
     "LocalRelation": read_constant,
     "Range": read_constant,
     "OneRowRelation": read_one_row,
+    "UnionLoop": read_loop,
+    "UnionLoopRef": read_again,
+    "GlobalLimit": read_limit,
+    "LocalLimit": read_limit,
+    "Offset": read_limit,
+    "WindowGroupLimit": read_group_limit,
     "Repartition": read_same,
     "RepartitionByExpression": read_same,
     "RebalancePartitions": read_same,

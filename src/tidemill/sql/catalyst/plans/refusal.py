@@ -7,14 +7,10 @@ from tidemill.sql.catalyst.expression import place_of
 
 FOREIGN = {"LogicalRelation", "HiveTableRelation", "DataSourceV2ScanRelation", "DataSourceV2Relation"}
 REFUSED = {
-    "Sort": ("ORDER BY", "a view has no order: sort when you read it"),
-    "GlobalLimit": ("LIMIT", "limit when you read the view"),
-    "LocalLimit": ("LIMIT", "limit when you read the view"),
-    "Offset": ("OFFSET", "skip rows when you read the view"),
+    "Sort": ("ORDER BY without LIMIT", "a view has no order: sort when you read it"),
     "Tail": ("tail", "take the last rows when you read the view"),
     "Window": ("a window function (OVER)", "group in a view of its own and join it"),
     "Sample": ("TABLESAMPLE", "its rows are drawn anew each time"),
-    "UnionLoop": ("a recursive query", ""),
     "BatchEvalPythonUDTF": ("a table function of Python", "make the rows before you insert them"),
     "ArrowEvalPythonUDTF": ("a table function of Python", "make the rows before you insert them"),
     "InMemoryRelation": ("a cached frame", "unpersist it first"),
