@@ -13,7 +13,7 @@ from py4j.java_gateway import JavaObject
 
 from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan.expression import Call, Column, Tree
-from tidemill.sql.catalyst import decimals, literal
+from tidemill.sql.catalyst import decimals, intervals, literal
 from tidemill.sql.catalyst.session import place
 
 EXPRESSION = "org.apache.spark.sql.catalyst.expressions.Expression"
@@ -118,6 +118,12 @@ def read(node: JavaObject, scope: Scope) -> Tree:
         return decimals.unscaled(arguments[0])
     if kind == "MakeDecimal":
         return decimals.scaled(arguments[0], spark_type)
+    if kind == intervals.CONVERSION and (inner := intervals.there_and_back(arguments[0], spark_type)):
+        return inner
+    if kind == "TimestampAddInterval" and (
+        moved := intervals.moved(arguments[0], node, lambda part: read(part, scope))
+    ):
+        return moved
     return Call(spark_type, kind, arguments, options(node))
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from tidemill.pipeline.errors import Refused
 from tidemill.sql.catalyst.expression import TRANSPARENT, Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.intervals import CONVERSION
 from tidemill.sql.catalyst.session import Frames, jvm, unlogged
 from tidemill.sql.catalyst.spelling import Spelling
 
@@ -55,6 +56,8 @@ class Fragments:
         kind = kind_of(node)
         if kind in TRANSPARENT:
             return self._renamed(node.child(), scope, columns)
+        if kind == CONVERSION and kind_of(node.child()) == CONVERSION:
+            return self._renamed(node.child().child(), scope, columns)  # there and back: no SQL says it
         position = scope.find(node, kind)
         if position is not None:
             return columns[position]
@@ -71,8 +74,8 @@ def _construct(node: JavaObject, wanted: JavaObject) -> str:
     instead = "compute it before the rows are inserted"
     if kind_of(wanted) == "PythonUDF":
         instead = "register the function under a name of its own, with spark.udf.register"
-    if "precisetimestampconversion" in text:
-        text, instead = "window()", "group by date_trunc()"
+    if "precisetimestampconversion" in str(wanted.sql()):
+        text, instead = "window() over this time", "compute the time in a view of its own"
     shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
     return f"{shown} is not supported yet in a view: {instead}"
 

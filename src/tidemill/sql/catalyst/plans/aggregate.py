@@ -40,7 +40,13 @@ def read_aggregate(reader: Reader, plan: JavaObject) -> relation.Aggregate:
     inner = Scope(positions(grouping), found)
     results = tuple(reader.scalar(node, inner, group_schema) for node in items(plan.aggregateExpressions()))
     return relation.Aggregate(
-        schema_of(plan), place_of(plan), read_grouped(reader, plan), keys, tuple(functions), results, group_schema
+        schema_of(plan),
+        place_of(plan),
+        read_grouped(reader, plan),
+        keys,
+        tuple(functions),
+        results,
+        group_schema,
     )
 
 
