@@ -10,6 +10,8 @@ from tidemill.pipeline.plan import expression, node
 from tidemill.pipeline.plan.expression import Call, Column, Literal, Tree
 from tidemill.pipeline.plan.node import AggregateCall
 from tidemill.sql.lower.builder import Builder, Rows
+from tidemill.sql.lower.distinct import SINGLE
+from tidemill.sql.lower.firsts import of_one_row
 from tidemill.sql.lower.select import computed, only
 from tidemill.sql.relation import Aggregate, AnyRelation, Function, Scalar
 
@@ -21,10 +23,45 @@ FUNCTIONS = {
     "Max": "max",
     "MinBy": "min_by",
     "MaxBy": "max_by",
+    "BitAndAgg": "bit_and",
+    "BitOrAgg": "bit_or",
+    "BitXorAgg": "bit_xor",
+    "VariancePop": "var_pop",
+    "VarianceSamp": "var_samp",
+    "StddevPop": "stddev_pop",
+    "StddevSamp": "stddev_samp",
+    "Skewness": "skewness",
+    "Kurtosis": "kurtosis",
+    "CovPopulation": "covar_pop",
+    "CovSample": "covar_samp",
+    "Corr": "corr",
+    "RegrReplacement": "regr_sxx, regr_syy",
+    "RegrSXY": "regr_sxy",
+    "RegrR2": "regr_r2",
+    "RegrSlope": "regr_slope",
+    "RegrIntercept": "regr_intercept",
+    "First": "first",
+    "Last": "last",
+    "PivotFirst": "PIVOT",
+    "CollectList": "collect_list",
+    "CollectSet": "collect_set",
+    "ListAgg": "listagg",
+    "Percentile": "percentile",
+    "PercentileDisc": "percentile_disc",
+    "Mode": "mode",
+    "Stateful": "your own",
+    "Recomputed": "your own in pandas",
 }
 """By Catalyst's name, as the user knows them."""
-CONSTANTS: dict[str, int] = {}
-"""From which argument on a function takes constants, for those that do."""
+INSTEAD = {
+    "ApproximatePercentile": "percentile, which is exact",
+    "HistogramNumeric": "percentile, which is exact",
+    "HyperLogLogPlusPlus": "count(DISTINCT …), which is exact",
+    "ApproxTopK": "count(*) with GROUP BY, which is exact",
+}
+"""For functions that approximate, in a way that another order of the same rows changes."""
+CONSTANTS = {"PivotFirst": 2, "ListAgg": 1, "Percentile": 1, "PercentileDisc": 1}
+"""From which argument on constants are told apart from columns, for functions that ask for some."""
 
 
 def lower_distinct(relation: AnyRelation, build: Builder) -> Rows | None:
@@ -48,7 +85,7 @@ def lower_aggregate(relation: AnyRelation, build: Builder) -> Rows | None:
     if not isinstance(relation, Aggregate):
         return None
     arguments = Arguments(relation.keys)
-    functions = tuple(arguments.call(function, relation.place) for function in relation.functions)
+    functions = tuple(arguments.call(one, relation.place) for one in of_one_row(relation.functions))
     rows = only(build, build.lower(relation.child), arguments.scalars)
     order = _order(build, rows, len(relation.keys))
     position = build.put(rows)
@@ -71,24 +108,24 @@ class Arguments:
 
     def call(self, function: Function, place: str) -> AggregateCall:
         """The function with its argument and filter as columns. Raises `Refused` if it is not one of ours."""
-        if function.name not in FUNCTIONS or function.options.get("distinct"):
-            called = function.written or function.text
-            raise Refused(
-                f"{function.place or place}{called} is not supported yet in a view: "
-                f"the aggregate functions are {', '.join(FUNCTIONS.values())}, without DISTINCT"
-            )
+        if function.name not in FUNCTIONS and function.name != SINGLE:
+            raise _refusal(function, place)
         if function.name == "Count":
             return self._count(function)
         count = CONSTANTS.get(function.name, len(function.arguments))
-        first, *more = (self._argument(function, one) for one in function.arguments[:count])
-        constants = [_constant(one, function, place) for one in function.arguments[count:]]
+        places = [
+            self._argument(function, one)
+            for index, one in enumerate(function.arguments)
+            if index < count or not isinstance(one.tree, Literal)
+        ]
+        constants = [one.tree for one in function.arguments[count:] if isinstance(one.tree, Literal)]
         return AggregateCall(
             function.name,
-            first,
+            places[0] if places else None,
             function.spark_type,
             self._column(function.filter) if function.filter else None,
             function.options,
-            (*more, *constants) or msgspec.UNSET,
+            (*places[1:], *constants) or msgspec.UNSET,
         )
 
     def _argument(self, function: Function, argument: Scalar) -> int:
@@ -113,10 +150,12 @@ class Arguments:
         return self.scalars.index(scalar)
 
 
-def _constant(argument: Scalar, function: Function, place: str) -> Literal:
-    if isinstance(argument.tree, Literal):
-        return argument.tree
-    raise Refused(f"{function.place or place}{function.text}: {argument.sql} must be a constant")
+def _refusal(function: Function, place: str) -> Refused:
+    called = f"{function.place or place}{function.written or function.text}"
+    if function.name in INSTEAD:
+        return Refused(f"{called} depends on the order of rows: use {INSTEAD[function.name]}")
+    known = ", ".join(FUNCTIONS.values())
+    return Refused(f"{called} is not supported yet in a view: the aggregate functions are {known}")
 
 
 def _is_constant(tree: Tree) -> bool:

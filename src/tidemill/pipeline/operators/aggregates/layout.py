@@ -8,20 +8,29 @@ import pyarrow as pa
 
 from tidemill.pipeline import types
 from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.operators.aggregates import moments
+from tidemill.pipeline.operators.aggregates.bits import BitAnd, BitOr, BitXor
+from tidemill.pipeline.operators.aggregates.collections import CollectList, CollectSet, ListAgg
 from tidemill.pipeline.operators.aggregates.counts import ALL_ROWS, Count
 from tidemill.pipeline.operators.aggregates.decimals import DecimalAverage, DecimalSum
 from tidemill.pipeline.operators.aggregates.extremes import Max, MaxBy, Min, MinBy
+from tidemill.pipeline.operators.aggregates.firsts import First, Last, PivotFirst
 from tidemill.pipeline.operators.aggregates.floats import FloatAverage, FloatSum
 from tidemill.pipeline.operators.aggregates.integers import IntegerAverage, IntegerSum
 from tidemill.pipeline.operators.aggregates.keys import normalised
 from tidemill.pipeline.operators.aggregates.measure import (
     Counters,
     Detail,
+    Folded,
     Function,
     Looked,
     Measure,
     Touched,
 )
+from tidemill.pipeline.operators.aggregates.percentiles import Mode, Percentile, PercentileDisc
+from tidemill.pipeline.operators.aggregates.single import Single
+from tidemill.pipeline.operators.aggregates.states import Stateful
+from tidemill.pipeline.operators.aggregates.user import Recomputed
 from tidemill.pipeline.operators.operator import Access, Flow, Port
 from tidemill.pipeline.plan.node import AggregateCall
 from tidemill.pipeline.state.spec import StateSpec
@@ -36,6 +45,35 @@ FUNCTIONS: dict[str, tuple[type[Function], ...]] = {
     "Max": (Max,),
     "MinBy": (MinBy,),
     "MaxBy": (MaxBy,),
+    "First": (First,),
+    "Last": (Last,),
+    "PivotFirst": (PivotFirst,),
+    "CollectList": (CollectList,),
+    "CollectSet": (CollectSet,),
+    "ListAgg": (ListAgg,),
+    "Percentile": (Percentile,),
+    "PercentileDisc": (PercentileDisc,),
+    "Mode": (Mode,),
+    "Single": (Single,),
+    "BitAndAgg": (BitAnd,),
+    "BitOrAgg": (BitOr,),
+    "BitXorAgg": (BitXor,),
+    "VariancePop": (moments.VariancePop,),
+    "VarianceSamp": (moments.VarianceSamp,),
+    "StddevPop": (moments.StddevPop,),
+    "StddevSamp": (moments.StddevSamp,),
+    "Skewness": (moments.Skewness,),
+    "Kurtosis": (moments.Kurtosis,),
+    "CovPopulation": (moments.CovPopulation,),
+    "CovSample": (moments.CovSample,),
+    "Corr": (moments.Corr,),
+    "RegrReplacement": (moments.RegrReplacement,),
+    "RegrSXY": (moments.RegrSxy,),
+    "RegrR2": (moments.RegrR2,),
+    "RegrSlope": (moments.RegrSlope,),
+    "RegrIntercept": (moments.RegrIntercept,),
+    "Stateful": (Stateful,),
+    "Recomputed": (Recomputed,),
 }
 """By Catalyst's name, what may compute it: the first that takes the types of the arguments."""
 
@@ -65,10 +103,12 @@ class Layout:
         self.details: dict[Detail, int] = {}
         self.looked: dict[Looked, int] = {}
         self.width = 0
+        self.of_nothing = all(function.of_nothing for function in self.functions)
         for measure in (ALL_ROWS, *(each for function in self.functions for each in function.measures)):
             self._include(measure)
         self.key_schema = pa.schema([schema.field(key) for key in keys])
         self.detail_schemas = [pa.schema([*self.key_schema, *each.fields(schema)]) for each in self.details]
+        self.folded = {slot: each for each, slot in self.details.items() if isinstance(each, Folded)}
         self.ports = (Port(self.key_schema, self.width), *map(Port, self.detail_schemas))
 
     def _include(self, measure: Measure) -> None:

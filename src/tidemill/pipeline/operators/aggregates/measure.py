@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.pipeline.plan.node import AggregateCall
 from tidemill.pipeline.state.spec import StateSpec
-from tidemill.pipeline.zset import Groups
+from tidemill.pipeline.zset import Groups, ZSet
 from tidemill.pipeline.zset.equality import valid_mask
 from tidemill.pipeline.zset.hashing import Hashes
 from tidemill.pipeline.zset.value import Indices, Mask, Weights, take_rows
@@ -80,6 +80,14 @@ class Detail(ABC):
         return StateSpec(name, schema, tuple(range(keys)))
 
 
+class Folded(Detail):
+    """A detail that does not add up: what has come is worked into what is kept."""
+
+    @abstractmethod
+    def fold(self, change: ZSet, spine: Any) -> ZSet:
+        """How the kept rows change. What a step takes away comes after all that it adds."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Touched:
     """Groups to be looked up: their columns and the hashes of these."""
@@ -113,6 +121,8 @@ class Function(ABC):
 
     measures: tuple[Measure, ...]
     """What it wants to know of a group, in the order in which `value` takes it."""
+    of_nothing: ClassVar[bool] = True
+    """Whether it has a value where there are no rows: else there is no row for it either."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
         self.type = call.type

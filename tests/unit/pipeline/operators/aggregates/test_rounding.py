@@ -18,7 +18,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 def exact_sum(values: Sequence[float]) -> float:
     """What the limbs of the values add up to, rounded."""
-    lowest, amounts = spread(np.array(values), np.ones(len(values), np.int64))
+    lowest, amounts = spread([np.array(values)], np.ones(len(values), np.int64))
     limbs = np.zeros(80, np.int64)
     for above, amount in enumerate(amounts):
         np.add.at(limbs, lowest + above, amount)
