@@ -28,8 +28,21 @@ INFIX = {
     "And": "AND",
     "Or": "OR",
 }
+WHOLE = {
+    "CollectList",
+    "CollectSet",
+    "ListAgg",
+    "Mode",
+    "Percentile",
+    "PercentileDisc",
+    "PivotFirst",
+    "Recomputed",
+}
+"""Aggregate functions that look at all values of a group."""
 QUIET = {"mode": "ANSI"}
 """An option with this value says nothing new."""
+HIDDEN = {"zone", "fromType", "toType"}
+"""Options that say what the pipeline's settings or the types of the expression say."""
 
 
 def explain(circuit: Circuit) -> str:
@@ -58,7 +71,7 @@ def describe(circuit: Circuit) -> list[dict[str, Any]]:
             "columns": [field["name"] for field in node.spark_schema["fields"]],
             "does": _does(node, [circuit.nodes[index] for index in node.inputs]),
             "keeps": _keeps(node),
-            "cost": OPERATORS[type(node)].cost if type(node) in OPERATORS else "O(change)",
+            "cost": _cost(node),
             "in_spark": isinstance(node, nodes.SparkSelect),
             "fingerprint": circuit.fingerprints[position],
         }
@@ -138,9 +151,24 @@ def _keeps(node: AnyNode) -> str:
         case nodes.Distinct():
             return "how often each row is there"
         case nodes.Aggregate(functions=functions):
-            ordered = any(one.function in {"Min", "Max"} for one in functions)
-            return "a total per group" + (", and the values that MIN and MAX choose from" if ordered else "")
+            return "a total per group" + _detail(functions)
     return ""
+
+
+def _detail(functions: Sequence[AggregateCall]) -> str:
+    """What is kept beside totals, for functions that ask for it."""
+    names = {one.function for one in functions}
+    if names & WHOLE:
+        return ", and all values of the group"
+    if "Stateful" in names:
+        return ", and a state"
+    return ", and the values that MIN and MAX choose from" if names & {"Min", "Max"} else ""
+
+
+def _cost(node: AnyNode) -> str:
+    if isinstance(node, nodes.Aggregate) and any(one.function in WHOLE for one in node.functions):
+        return "O(rows of the touched groups)"
+    return OPERATORS[type(node)].cost if type(node) in OPERATORS else "O(change)"
 
 
 def _reach(node: nodes.TopK) -> str:
@@ -167,7 +195,9 @@ def _groups(names: Sequence[str], keys: tuple[int, ...], functions: tuple[Aggreg
 def _call(names: Sequence[str], call: AggregateCall) -> str:
     arguments = [names[column] for column in call.columns] + list(map(str, call.constants))
     condition = "" if call.filter is None else f" where {names[call.filter]}"
-    return f"{call.function}({', '.join(arguments) or '*'}{_options(call.options)}){condition}"
+    options = {name: value for name, value in call.options.items() if name not in {"name", "code"}}
+    name = call.options.get("name", call.function)
+    return f"{name}({', '.join(arguments) or '*'}{_options(options)}){condition}"
 
 
 def _names(node: AnyNode) -> list[str]:
@@ -219,6 +249,8 @@ def text(tree: Tree, names: Sequence[str]) -> str:
 
 def _options(options: dict[str, str]) -> str:
     shown = {
-        name: value for name, value in sorted(options.items()) if QUIET.get(name) != value and name != "zone"
+        name: value
+        for name, value in sorted(options.items())
+        if QUIET.get(name) != value and name not in HIDDEN
     }
     return "".join(f", {name}={value}" for name, value in shown.items())

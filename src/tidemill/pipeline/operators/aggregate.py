@@ -5,7 +5,7 @@ keeps of the groups and puts out how their rows changed. What the functions need
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,8 @@ class Pending:
     spine: Any
     groups: Touched
     old: Results
+    late: dict[int, list[ZSet]] = field(default_factory=dict)
+    """What folded details, by their slot, have yet to take away."""
 
 
 class AggregateOperator(Operator):
@@ -96,9 +98,7 @@ class AggregateOperator(Operator):
         else:
             pending = self._extended(pending, without(touched, pending.groups), access)
             counters = None
-        for slot, part in enumerate([change, *details]):
-            if len(part):
-                access.own(slot).add(part)
+        self._keep(access, [change, *details], pending.late)
         if not access.last_round:
             self._pending = pending
             return (self.nothing,)
@@ -107,6 +107,19 @@ class AggregateOperator(Operator):
         new = self._results(access, pending.groups, counters, before=False)
         return (self._difference(pending.old, new, len(pending.groups)),)
 
+    def _keep(self, access: Access, parts: Sequence[ZSet], late: dict[int, list[ZSet]]) -> None:
+        """Add the change to the states."""
+        for slot, change in enumerate(parts):
+            part, detail = change, self.layout.folded.get(slot)
+            if detail is not None:
+                waiting = late.setdefault(slot, [])
+                waiting.append(part.filter(part.weights < 0))
+                added = part.filter(part.weights > 0)
+                part = concat([added, *waiting] if access.last_round else [added], part.schema)
+                part = detail.fold(part, access.own(slot)) if len(part) else part
+            if len(part):
+                access.own(slot).add(part)
+
     def _counters(self, access: Access, groups: Touched, *, before: bool) -> Weights:
         """The counters of these groups, zero for one that is not there."""
         matches = access.own().lookup(groups.keys, groups.hashes, before=before)
@@ -114,7 +127,7 @@ class AggregateOperator(Operator):
 
     def _results(self, access: Access, groups: Touched, counters: Weights, *, before: bool) -> Results:
         """The rows of these groups, which have these counters."""
-        if self.node.keys:
+        if self.node.keys or not self.layout.of_nothing:
             place = np.flatnonzero(counters[:, 0] > 0)
         else:  # the one group always has a row, but for the time before the first step
             place = np.arange(0 if before and access.fresh else len(groups))
@@ -128,9 +141,8 @@ class AggregateOperator(Operator):
         known = pending.groups
         old = self._results(access, added, self._counters(access, added, before=True), before=True)
         place = np.concatenate([pending.old.place, old.place + len(known)])
-        return Pending(
-            pending.spine, together(known, added), Results(place, concat_rows([pending.old.rows, old.rows]))
-        )
+        rows = concat_rows([pending.old.rows, old.rows])
+        return Pending(pending.spine, together(known, added), Results(place, rows), pending.late)
 
     def _difference(self, old: Results, new: Results, count: int) -> ZSet:
         """The old rows out and the new rows in, where they are not the same."""

@@ -52,7 +52,7 @@ def read_aggregate(reader: Reader, plan: JavaObject) -> relation.Aggregate:
 
 def _function(reader: Reader, call: JavaObject, scope: Scope, schema: Any) -> relation.Function:
     inner = call.aggregateFunction()
-    nodes, options = read_function(inner)
+    name, nodes, options = read_function(inner, reader.frames.spark)
     arguments = tuple(
         _constant(node) if isinstance(node, Literal) else reader.scalar(node, scope, schema) for node in nodes
     )
@@ -60,7 +60,7 @@ def _function(reader: Reader, call: JavaObject, scope: Scope, schema: Any) -> re
     if call.isDistinct():
         options["distinct"] = "true"
     return relation.Function(
-        kind_of(inner),
+        name,
         arguments,
         None if condition.isEmpty() else reader.scalar(condition.get(), scope, schema),
         json.loads(inner.dataType().json()),

@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 import pyarrow as pa
 from py4j.java_gateway import JavaObject
+from pyspark.sql import SparkSession
 
 from tidemill.pipeline import types
 from tidemill.pipeline.plan import expression as plans
 from tidemill.pipeline.plan.expression import Literal
 from tidemill.sql.catalyst import expression, literal
 from tidemill.sql.catalyst.expression import items, kind_of
+from tidemill.sql.catalyst.plans.user import read_user
 
 Arguments = list[JavaObject | Literal]
 """Expressions over rows, and constants that are already read."""
@@ -46,6 +48,8 @@ def read_pivot(function: JavaObject) -> tuple[Arguments, dict[str, str]]:
 READ: dict[str, Read] = {"ListAgg": read_list, "PivotFirst": read_pivot}
 
 
-def read_function(function: JavaObject) -> tuple[Arguments, dict[str, str]]:
-    """What an aggregate function is applied to, and what else it knows."""
-    return READ.get(kind_of(function), read_plain)(function)
+def read_function(function: JavaObject, spark: SparkSession) -> tuple[str, Arguments, dict[str, str]]:
+    """The name of an aggregate function, what it is applied to, and what else it knows."""
+    if kind_of(function) == "PythonUDAF":
+        return read_user(function, spark)
+    return kind_of(function), *READ.get(kind_of(function), read_plain)(function)

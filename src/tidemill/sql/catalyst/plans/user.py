@@ -1,0 +1,55 @@
+"""Aggregate functions in Python, of which Catalyst knows the pickled code and the type of the result."""
+
+import json
+import pickle
+from dataclasses import replace
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from pyspark.sql import SparkSession
+
+from tidemill.pipeline import types
+from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.operators.aggregates.user import UserAggregate, packed
+from tidemill.pipeline.runtimes.pandas_aggregate import PandasAggregate
+from tidemill.sql.catalyst.expression import items, place_of
+from tidemill.sql.catalyst.session import jvm
+
+
+def read_user(function: JavaObject, spark: SparkSession) -> tuple[str, Any, dict[str, str]]:
+    """By what it can do, `Stateful` or `Recomputed`; its arguments; its code."""
+    name, arguments = str(function.name()), items(function.children())
+    place = place_of(function)
+    if not function.udfDeterministic():
+        raise Refused(f"{place}{name} gives another value each time, as it says itself")
+    if not arguments:
+        raise Refused(f"{place}{name} has no argument: hand it a column")
+    command = bytes(int(each) & 0xFF for each in function.func().command().mkString(",").split(","))
+    body, _ = pickle.loads(command)
+    if not isinstance(body, UserAggregate):
+        zone = str(spark.conf.get("spark.sql.session.timeZone"))
+        aggregate = PandasAggregate(name, command, function.evalType(), zone)
+        return "Recomputed", arguments, {"name": name, "code": packed(aggregate)}
+    if body.takes is not None:
+        arguments = _cast(arguments, body, place, spark)
+    kind = "Stateful" if body.retracts else "Recomputed"
+    return kind, arguments, {"name": name, "code": packed(replace(body, takes=None))}
+
+
+def _cast(
+    arguments: list[JavaObject], user: UserAggregate, place: str, spark: SparkSession
+) -> list[JavaObject]:
+    """The arguments in the types that it takes, where that loses nothing."""
+    wanted, java = user.takes or (), jvm(spark).org.apache.spark.sql
+    shown = ", ".join(types.sql_name(types.from_spark(kind)) for kind in wanted)
+    if len(arguments) != len(wanted):
+        raise Refused(f"{place}{user.name} takes ({shown}), not {len(arguments)} arguments")
+    cast, found = java.catalyst.expressions.Cast, []
+    for argument, kind in zip(arguments, wanted, strict=True):
+        to = java.types.DataType.fromJson(json.dumps(kind))
+        if not cast.canUpCast(argument.dataType(), to):
+            given = argument.dataType().simpleString()
+            raise Refused(f"{place}{user.name} takes ({shown}): cast {argument.sql()}, which is {given}")
+        same = argument.dataType().simpleString() == to.simpleString()
+        found.append(argument if same else cast.apply(argument, to, True))
+    return found
