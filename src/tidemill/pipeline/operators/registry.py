@@ -20,6 +20,7 @@ from tidemill.pipeline.operators.source import SourceOperator
 from tidemill.pipeline.operators.top_k import TopKOperator
 from tidemill.pipeline.operators.union import UnionOperator
 from tidemill.pipeline.operators.view import ViewOperator
+from tidemill.pipeline.operators.window import WindowOperator
 from tidemill.pipeline.plan import node as nodes
 
 OPERATORS: dict[type[nodes.Node], type[Operator]] = {
@@ -40,6 +41,7 @@ OPERATORS: dict[type[nodes.Node], type[Operator]] = {
     nodes.Distinct: DistinctOperator,
     nodes.Loop: LoopOperator,
     nodes.TopK: TopKOperator,
+    nodes.Window: WindowOperator,
     nodes.Sessions: SessionsOperator,
     nodes.View: ViewOperator,
 }

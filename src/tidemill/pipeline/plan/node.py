@@ -227,6 +227,9 @@ class Loop(Node, frozen=True, tag="loop"):
     salt: int = 0
 
 
+Ranking = OneOf["row_number", "rank", "dense_rank"]
+
+
 class OrderColumn(msgspec.Struct, frozen=True):
     """A column that orders rows, and which way. NaN is above all numbers."""
 
@@ -244,7 +247,7 @@ class TopK(Node, frozen=True, tag="top_k"):
 
     keys: tuple[int, ...]
     order: tuple[OrderColumn, ...]
-    ranking: OneOf["row_number", "rank", "dense_rank"]
+    ranking: Ranking
     count: int
     offset: int = 0
     salt: int = 0

@@ -145,7 +145,7 @@ def spans(few: Hashes, many: Hashes) -> tuple[Indices, Indices, Indices]:
 
 
 def expand(ids: Indices, starts: Indices, counts: Indices) -> tuple[Indices, Indices]:
-    """For each id, itself paired with each of `count` positions from its start on."""
+    """For each id, itself paired with each of `count` positions from its start on. No count is zero."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     if total == len(ids):  # one each: the common case

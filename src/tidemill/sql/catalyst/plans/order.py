@@ -1,0 +1,80 @@
+"""ORDER BY with LIMIT and OFFSET, and the first rows of each group."""
+
+import math
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+
+from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.plan.node import Ranking
+from tidemill.sql import relation
+from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.plans.reader import Reader
+from tidemill.sql.catalyst.plans.schema import attributes, schema_of
+from tidemill.sql.relation import AnyRelation
+
+LIMITS = {"GlobalLimit", "LocalLimit"}
+RANKINGS: dict[str, Ranking] = {"RowNumber": "row_number", "Rank": "rank", "DenseRank": "dense_rank"}
+
+
+def read_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
+    """Limits, offsets and projections above a sort. Raises `Refused` where they take any rows."""
+    place, above, node = place_of(plan), [], plan
+    while kind_of(node) in {*LIMITS, "Offset", "Project"}:
+        above.append(node)
+        node = node.child()
+    if kind_of(node) != "Sort" or not getattr(node, "global")():
+        raise Refused(
+            f"{place}LIMIT and OFFSET without ORDER BY take any rows, each time others: say in which order"
+        )
+    start, end = 0, math.inf
+    for one in reversed(above):
+        if kind_of(one) == "Offset":
+            start += one.offsetExpr().value()
+        elif kind_of(one) in LIMITS:
+            end = min(end, start + one.limitExpr().value())
+    if end == math.inf:
+        raise Refused(f"{place}OFFSET without LIMIT is not supported yet in a view: skip when you read it")
+    child = node.child()
+    order = read_order(reader, items(node.order()), attributes(child), schema_of(child))
+    found: AnyRelation = relation.TopK(
+        schema_of(node), place, reader.read(child), (), order, "row_number", int(end), start
+    )
+    for one in reversed(above):
+        if kind_of(one) == "Project":
+            found = _project(reader, one, found)
+    return found
+
+
+def read_group_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
+    """What Catalyst puts below a window whose rank is compared with a constant."""
+    child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
+    return relation.TopK(
+        schema_of(plan),
+        place_of(plan),
+        reader.read(child),
+        tuple(reader.scalar(key, scope, schema) for key in items(plan.partitionSpec())),
+        read_order(reader, items(plan.orderSpec()), scope, schema),
+        RANKINGS[kind_of(plan.rankLikeFunction())],
+        plan.limit(),
+    )
+
+
+def read_order(
+    reader: Reader, parts: list[JavaObject], scope: Scope, schema: Any
+) -> tuple[relation.Order, ...]:
+    """The parts of an ORDER BY. Raises `Refused` for one that has no order of ours."""
+    return tuple(
+        relation.Order(
+            reader.scalar(part.child(), scope, schema),
+            kind_of(part.direction()) == "Descending",
+            kind_of(part.nullOrdering()) == "NullsLast",
+        )
+        for part in parts
+    )
+
+
+def _project(reader: Reader, plan: JavaObject, child: AnyRelation) -> relation.Project:
+    scope, schema = attributes(plan.child()), schema_of(plan.child())
+    columns = tuple(reader.scalar(column, scope, schema) for column in items(plan.projectList()))
+    return relation.Project(schema_of(plan), place_of(plan), child, columns)
