@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from tidemill.api.python_rows import from_rows, from_values
+from tidemill.api.scans import parquet_scan
 from tidemill.base.ids import new_token
 from tidemill.pipeline.errors import AppendFailed, BadInput
 from tidemill.pipeline.ingest import WEIGHT, to_change
@@ -28,6 +29,8 @@ Frame: TypeAlias = DataFrame | pd.DataFrame | pa.Table | pa.RecordBatch | Sequen
 
 SEGMENT_ROWS = 500_000
 _REF = "ref string"
+_REPORTED = (BadInput, AppendFailed, BlobNoSpace)
+"""What a task reports rather than raises, the first first: it would be the same if tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +64,21 @@ class Staging:
     def _stage_spark(self, frame: DataFrame) -> tuple[SegmentRef, ...]:
         _check_names(self.table, frame)
         try:
-            refs = frame.mapInArrow(self._stage_batches, _REF).toArrow().column(0).to_pylist()
+            refs = self._staged(frame).toArrow().column(0).to_pylist()
         except (PySparkException, Py4JError) as error:
             raise AppendFailed(f"table {self.table.table}: {reason_of(error)}") from error
         found = [msgspec.json.decode(ref) for ref in refs]
-        if errors := sorted(item["error"] for item in found if "error" in item):
-            raise BadInput(errors[0])
-        if errors := sorted(item["full"] for item in found if "full" in item):
-            raise BlobNoSpace(errors[0])
+        for kind in _REPORTED:
+            if errors := sorted(item[kind.code] for item in found if kind.code in item):
+                raise kind(errors[0])
         return tuple(msgspec.convert(item, SegmentRef) for item in found)
+
+    def _staged(self, frame: DataFrame) -> DataFrame:
+        """The names of the segments, or what went wrong, one a row; files are read without Spark's help."""
+        scan = parquet_scan(frame)
+        if scan is None:
+            return frame.mapInArrow(self._stage_batches, _REF)
+        return scan.map(frame.sparkSession, self._stage_batches, _REF)
 
     def _stage_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs in Spark's tasks: rows in, names of published segments out."""
@@ -77,9 +86,8 @@ class Staging:
             for rows in _gathered(batches):
                 for ref in self._stage_arrow(rows):
                     yield pa.RecordBatch.from_pydict({"ref": [msgspec.json.encode(ref).decode()]})
-        except (BadInput, BlobNoSpace) as error:
-            kind = "error" if isinstance(error, BadInput) else "full"
-            text = msgspec.json.encode({kind: str(error)}).decode()
+        except _REPORTED as error:
+            text = msgspec.json.encode({error.code: str(error)}).decode()
             yield pa.RecordBatch.from_pydict({"ref": [text]})
 
     def _to_arrow(self, frame: Any) -> pa.Table:
