@@ -3,12 +3,13 @@ BIN := .venv/bin
 SEEDS ?= 300
 B ?= postgres
 ARGS ?=
+CASES ?= 500
 
 # Another project's activated environment must not leak into this one.
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
 export PYTHON
 
-.PHONY: help setup run test check sim bench-store bench-engine conform lock clean
+.PHONY: help setup run test check sim bench-store bench-engine bench-operators property conform lock clean
 
 help: ## Show this text
 	@echo "Tidemill: start it with 'make run', test it with 'make test'. Nothing has to be done before."
@@ -43,6 +44,14 @@ bench-store: setup ## Measure each store against a raw loop with the same driver
 bench-engine: setup ## Measure the incremental engine against Spark, Structured Streaming and DuckDB
 	@scripts/java
 	@$(BIN)/python benchmarks/engine.py $(ARGS)
+
+bench-operators: setup ## Measure each operator with little and much state, against Spark's recompute
+	@scripts/java
+	@$(BIN)/python benchmarks/operators.py $(ARGS)
+
+property: setup ## Judge every operator against Spark on CASES=500 packed cases
+	@scripts/java
+	@TIDEMILL_CASES=$(CASES) $(BIN)/pytest tests/property $(ARGS)
 
 conform: setup ## Run the store conformance suite on one backend, B=memory, sqlite or postgres
 	@scripts/postgres
