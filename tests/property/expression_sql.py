@@ -106,6 +106,8 @@ SQL: dict[str, Sql] = {
     "BitwiseOr": binary("|"),
     "BitwiseXor": binary("^"),
     "BitwiseNot": Sql("(~ {0})"),
+    "ShiftLeft": function("shiftleft", 2),
+    "ShiftRight": function("shiftright", 2),
     "UnscaledValue": Sql(java=True),
     "MakeDecimal": Sql(java=True, typed=True),
     "PreciseTimestampConversion": Sql(java=True, typed=True),

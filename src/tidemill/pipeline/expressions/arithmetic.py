@@ -58,6 +58,21 @@ def multiply(call: Call) -> Kernel:
     return _operation(call, pc.multiply, pc.multiply_checked, _product_overflows)
 
 
+def shift(shifted: Callable[[Numbers, Numbers], Numbers]) -> Build:
+    """ShiftLeft and ShiftRight: the number of bits counts modulo the value's width, as in Java."""
+
+    def build(call: Call) -> Kernel:
+        kind, most = dtype(call.type), call.type.bit_width - 1
+
+        def kernel(value: Value, bits: Value) -> pa.Array:
+            found = shifted(numbers(value), (numbers(bits) & most).astype(kind))
+            return array(found, call.type, nulls(value, bits))
+
+        return kernel
+
+    return build
+
+
 def negate(call: Call) -> Kernel:
     """UnaryMinus: the smallest integer has no negative. Options: `mode`, ANSI or LEGACY."""
     return _checked(call, pc.negate, pc.negate_checked, overflow)

@@ -18,6 +18,7 @@ from tidemill.pipeline.expressions.kernels import (
     abort,
     array,
     dtype,
+    either,
     null_where,
     nulls,
     numbers,
@@ -27,6 +28,8 @@ from tidemill.pipeline.plan.expression import Call
 
 WHOLE_DIGITS = 19
 """Decimal digits of the widest integer."""
+DOUBLE_DIGITS = 40
+"""Enough after the point for the digits of a double that a short decimal does not round to zero."""
 
 
 def cast_overflow() -> StepAborted:
@@ -115,6 +118,30 @@ def decimal_to_decimal(call: Call) -> Kernel:
     if target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale:
         return lambda value: value.cast(target)
     return _to_decimal(call, lambda value: value, source.scale)
+
+
+def double_to_decimal(call: Call) -> Kernel:
+    """The shortest digits that tell a double from all others, rounded half up. What is not finite is NULL."""
+    kind, mode = call.type, call.options["mode"]
+    # Within these bounds a double has few digits; beyond, it does not fit or is zero.
+    highest, lowest = 10.0 ** (kind.precision - kind.scale + 1), 10.0 ** -(kind.scale + 2)
+    exact = pa.decimal256(decimals.MOST_DIGITS, DOUBLE_DIGITS)
+
+    def kernel(value: Value) -> pa.Array:
+        given, missing = numbers(value), nulls(value)
+        finite = np.isfinite(given)
+        size = np.abs(np.where(finite, given, 0))
+        bounded = np.where(finite & (size >= lowest), np.clip(given, -highest, highest), 0)
+        missing = either(missing, ~finite)
+        digits = pa.array(bounded, mask=missing).cast(pa.large_string()).cast(exact)
+        return decimals.fit(decimals.relabel(digits, decimals.MOST_DIGITS, 0), DOUBLE_DIGITS, kind, mode)
+
+    return kernel
+
+
+def short_decimal(call: Call) -> bool:
+    """Whether a double has all digits of the type, so that digits beyond decide nothing but ties."""
+    return bool(call.type.precision <= 15)
 
 
 def _to_decimal(call: Call, prepare: Callable[[Value], pa.Array], scale: int) -> Kernel:

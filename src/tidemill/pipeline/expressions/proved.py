@@ -8,6 +8,7 @@ without such a proof fails there. To add a function, add its kernel, an entry he
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -207,6 +208,9 @@ def _arithmetic() -> Iterator[Proved]:
         ("BitwiseXor", pc.bit_wise_xor),
     ):
         yield Proved(function, (INTEGERS, INTEGERS), intolerant(always(bitwise)), same=True)
+    for function, shifted in (("ShiftLeft", np.left_shift), ("ShiftRight", np.right_shift)):
+        shifts = (frozenset({"integer", "long"}), frozenset({"integer"}))
+        yield Proved(function, shifts, intolerant(arithmetic.shift(shifted)))
     yield Proved("BitwiseNot", (INTEGERS,), intolerant(always(pc.bit_wise_not)))
     yield Proved("UnscaledValue", (DECIMAL,), intolerant(always(decimals.unscaled)), when=decimals.compact)
     yield Proved(
@@ -265,6 +269,14 @@ def _casts() -> Iterator[Proved]:
     )
     for source, target, build in pairs:
         yield Proved("Cast", (source,), intolerant(build), to=target, options=_mode(*MODES))
+    yield Proved(
+        "Cast",
+        (frozenset({"double"}),),
+        intolerant(casts.double_to_decimal),
+        to=DECIMAL,
+        options=_mode(*MODES),
+        when=casts.short_decimal,
+    )
     yield Proved(
         "Cast",
         (DECIMAL,),
