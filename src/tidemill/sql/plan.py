@@ -33,7 +33,6 @@ def plan_view(
         declared = catalyst.columns_of(frames.spark, query)
         frames.register(name, declared)
     start = f"the query of line {query.query_place.line}: " if isinstance(query, CreateView) else ""
-    frame: Frame | None = None
     try:
         if isinstance(query, CreateView):
             frame = frames.query(query.query, query.query_place.line, query.query_place.column)
@@ -46,7 +45,7 @@ def plan_view(
         return lower(relation, catalog, name, epoch)
     except Refused as error:
         kind = UnsupportedType if isinstance(error, UnsupportedType) else Refused
-        text = catalyst.in_words_of_the_query(frame, str(error)) if frame else str(error)
+        text = str(error)
         raise kind(f"view {name}: {'' if text.startswith('line ') else start}{text}") from error
 
 

@@ -8,7 +8,7 @@ position an expression finds an attribute; a *fragment* is an expression that Sp
 as SQL over columns c0, c1, …
 
 Read `session`, `plans`, `expression`, `literal`, `fragment`, `spelling`; `changing` and `settings` guard the
-answers, `written` names what is refused as the query does, `table` reads CREATE TABLE.
+answers, `table` reads CREATE TABLE.
 """
 
 from pyspark.sql import DataFrame as Frame
@@ -19,7 +19,6 @@ from tidemill.sql.catalyst.plans import PLANS, Reader
 from tidemill.sql.catalyst.session import Frames
 from tidemill.sql.catalyst.settings import settings
 from tidemill.sql.catalyst.table import columns_of, table_schema
-from tidemill.sql.catalyst.written import in_words_of_the_query
 from tidemill.sql.relation import AnyRelation
 
 
@@ -30,4 +29,4 @@ def read(frames: Frames, frame: Frame) -> AnyRelation:
     return Reader(frames, fragments, PLANS).read(frames.optimized(frame))
 
 
-__all__ = ["Frame", "Frames", "columns_of", "in_words_of_the_query", "read", "table_schema", "settings"]
+__all__ = ["Frame", "Frames", "columns_of", "read", "table_schema", "settings"]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from py4j.java_gateway import JavaObject
 
 from tidemill.pipeline import types
@@ -27,7 +28,7 @@ def read_generate(reader: Reader, plan: JavaObject) -> relation.AnyRelation:
         Scalar(Column(schema["fields"][index]["type"], index), None, lambda: "") for index in required
     )
     if kind not in {"Explode", "PosExplode", "Inline", "Stack", "ReplicateRows"}:
-        instead = INSTEAD.get(kind, "explode, posexplode, inline or stack")
+        instead = INSTEAD.get(kind, "explode or stack")
         name = generator.name() if kind == "PythonUDTF" else generator.prettyName()
         raise Refused(f"{place}{name}, which makes rows, is not supported yet in a view: write {instead}")
     first, *others = (reader.scalar(node, scope, schema) for node in items(generator.children()))
@@ -45,6 +46,7 @@ def _stacked(
 ) -> tuple[tuple[Scalar, ...], ...]:
     """The rows of a stack; values that are lacking in the last are NULL."""
     kinds = [types.from_spark(field["type"]) for field in schema["fields"][len(carried) :]]
-    nothing = [Scalar(expression.literal(None, kind), None, lambda: "NULL") for kind in kinds]
+    nulls = (msgspec.structs.replace(expression.literal(None, kind), text="NULL") for kind in kinds)
+    nothing = [Scalar(null, None, lambda: "NULL") for null in nulls]
     rows = (values[start : start + len(kinds)] for start in range(0, len(values), len(kinds)))
     return tuple((*carried, *row, *nothing[len(row) :]) for row in rows)
