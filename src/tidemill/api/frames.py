@@ -1,7 +1,7 @@
 """Frames that users hand in, staged as segments of the input log before they count.
 
-A frame of Spark is staged by Spark's tasks, in files that each attempt names for itself; pandas and Arrow
-frames are staged here.
+A frame of Spark is staged by Spark's tasks, in files that each attempt names for itself; what is nothing but
+Parquet files they read themselves (`scans`). Pandas and Arrow frames are staged here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
