@@ -31,6 +31,9 @@ class PandasAggregate:
     kind: int
     zone: str
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PandasAggregate, (self.name, self.command, self.kind, self.zone)
+
     @cached_property
     def _loaded(self) -> tuple[Callable[..., Any], Any]:
         return pickle.loads(self.command)  # type: ignore[no-any-return]

@@ -49,6 +49,9 @@ class UserAggregate:
     takes: tuple[Any, ...] | None = None
     """The types of the arguments, in Spark's JSON form; None for any."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UserAggregate, (self.name, self.code, self.takes)  # without what was made of it
+
     @cached_property
     def body(self) -> Any:
         return pickle.loads(self.code)

@@ -27,8 +27,7 @@ def read_user(function: JavaObject, spark: SparkSession) -> tuple[str, Any, dict
     command = bytes(int(each) & 0xFF for each in function.func().command().mkString(",").split(","))
     body, _ = pickle.loads(command)
     if not isinstance(body, UserAggregate):
-        zone = str(spark.conf.get("spark.sql.session.timeZone"))
-        aggregate = PandasAggregate(name, command, function.evalType(), zone)
+        aggregate = PandasAggregate(name, command, function.evalType(), _zone(spark))
         return "Recomputed", arguments, {"name": name, "code": packed(aggregate)}
     if body.takes is not None:
         arguments = _cast(arguments, body, place, spark)
@@ -44,12 +43,17 @@ def _cast(
     shown = ", ".join(types.sql_name(types.from_spark(kind)) for kind in wanted)
     if len(arguments) != len(wanted):
         raise Refused(f"{place}{user.name} takes ({shown}), not {len(arguments)} arguments")
-    cast, found = java.catalyst.expressions.Cast, []
+    cast = java.catalyst.expressions.Cast
+    zone = jvm(spark).scala.Option.apply(_zone(spark))
+    found = []
     for argument, kind in zip(arguments, wanted, strict=True):
-        to = java.types.DataType.fromJson(json.dumps(kind))
-        if not cast.canUpCast(argument.dataType(), to):
-            given = argument.dataType().simpleString()
-            raise Refused(f"{place}{user.name} takes ({shown}): cast {argument.sql()}, which is {given}")
-        same = argument.dataType().simpleString() == to.simpleString()
-        found.append(argument if same else cast.apply(argument, to, True))
+        given, to = argument.dataType(), java.types.DataType.fromJson(json.dumps(kind))
+        if not cast.canUpCast(given, to):
+            what = given.simpleString()
+            raise Refused(f"{place}{user.name} takes ({shown}): cast {argument.sql()}, which is {what}")
+        found.append(argument if given.equals(to) else cast(argument, to, zone))
     return found
+
+
+def _zone(spark: SparkSession) -> str:
+    return str(spark.conf.get("spark.sql.session.timeZone"))
