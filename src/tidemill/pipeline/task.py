@@ -22,6 +22,7 @@ class StepTask(msgspec.Struct, frozen=True):
     runs: dict[str, tuple[RunRef, ...]]
     fresh: frozenset[int] = frozenset()
     round_rows: int = 1_000_000
+    since_s: float = 0.0
 
     @property
     def place(self) -> str:

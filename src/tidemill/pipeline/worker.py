@@ -203,7 +203,7 @@ class StageRun:
             input_spines=_Lazy(lambda at: self.spine(node.inputs[at])),
             fresh=position in self.task.fresh,
             last_round=last,
-            moment=Moment(self.task.step, self.task.clock_s),
+            moment=Moment(self.task.step, self.task.clock_s, self.task.since_s),
             part=self.part,
         )
         try:

@@ -28,10 +28,14 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a step is told beside its input, the same whenever it is run again: its number and its clock."""
+    """What a step is told beside its input, the same whenever it is run again: its number and its clock.
+
+    `since_s` was the clock of the step before; what there is was true then.
+    """
 
     step: int
     clock_s: float
+    since_s: float = 0.0
 
 
 class Spines(Protocol):

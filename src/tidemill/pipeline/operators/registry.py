@@ -10,13 +10,14 @@ from tidemill.pipeline.operators.expand import ExpandOperator
 from tidemill.pipeline.operators.generate import GenerateOperator, ReplicateOperator
 from tidemill.pipeline.operators.join import JoinOperator
 from tidemill.pipeline.operators.label import LabelOperator
-from tidemill.pipeline.operators.mark import MarkOperator
 from tidemill.pipeline.operators.loop import LoopOperator
+from tidemill.pipeline.operators.mark import MarkOperator
 from tidemill.pipeline.operators.negate import NegateOperator
 from tidemill.pipeline.operators.operator import Operator
 from tidemill.pipeline.operators.select import SelectOperator
 from tidemill.pipeline.operators.sessions import SessionsOperator
 from tidemill.pipeline.operators.source import SourceOperator
+from tidemill.pipeline.operators.temporal import TemporalOperator
 from tidemill.pipeline.operators.top_k import TopKOperator
 from tidemill.pipeline.operators.union import UnionOperator
 from tidemill.pipeline.operators.view import ViewOperator
@@ -43,6 +44,7 @@ OPERATORS: dict[type[nodes.Node], type[Operator]] = {
     nodes.TopK: TopKOperator,
     nodes.Window: WindowOperator,
     nodes.Sessions: SessionsOperator,
+    nodes.Temporal: TemporalOperator,
     nodes.View: ViewOperator,
 }
 

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from tidemill.pipeline import types
+from tidemill.pipeline.plan.clock import Clock
 from tidemill.pipeline.plan.expression import Call, Column, Literal
 
 
@@ -284,8 +285,8 @@ class Window(Node, frozen=True, tag="window"):
 
 
 class Sessions(Node, frozen=True, tag="sessions"):
-    """Each row with the session it is in: `start` and `end`, its own time and the end of what it spans, become
-    those of all rows of its `keys` that overlap or touch it, directly or through others.
+    """Each row with the session it is in: `start` and `end`, which say what the row spans, become those of
+    all rows with its `keys` that overlap or touch it, directly or through others.
 
     The input must be spread by `keys`, and have no NULL in `start` and `end`.
     """
@@ -293,6 +294,21 @@ class Sessions(Node, frozen=True, tag="sessions"):
     keys: tuple[int, ...]
     start: int
     end: int
+    salt: int = 0
+
+
+class TemporalCondition(msgspec.Struct, frozen=True):
+    """Compares a column (>, >=, <, <= or =) with a moment that follows the step's clock. No NULL passes."""
+
+    column: int
+    compare: str
+    clock: Clock
+
+
+class Temporal(Node, frozen=True, tag="temporal"):
+    """The rows for which all conditions are true at the step's clock: they come and go as it moves on."""
+
+    conditions: tuple[TemporalCondition, ...]
     salt: int = 0
 
 
@@ -329,5 +345,6 @@ AnyNode = (
     | TopK
     | Window
     | Sessions
+    | Temporal
     | View
 )

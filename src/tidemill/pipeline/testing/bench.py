@@ -110,5 +110,5 @@ class Bench:
             input_spines=[(self.spines[index] or [None])[0] for index in self.nodes[position].inputs],
             fresh=position in self._fresh,
             last_round=last,
-            moment=Moment(self._steps, float(self._steps)),
+            moment=Moment(self._steps, float(self._steps), float(self._steps - 1)),
         )
