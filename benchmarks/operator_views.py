@@ -73,7 +73,9 @@ AGGREGATES = {
     "max_by": Case(aggregated("max_by(x, v) AS a", "g"), LOG),
     "count distinct": Case(aggregated("count(DISTINCT s) AS a, count(DISTINCT v) AS b", "g"), LOG),
     "rollup": Case("SELECT g, s, sum(v) AS v FROM facts GROUP BY ROLLUP (g, s)", CHANGE),
-    "collect_list": Case(aggregated("sort_array(collect_list(v)) AS a"), TOUCHED),
+    "collect_list": Case(
+        aggregated("collect_list(v) AS a"), TOUCHED, spark=aggregated("sort_array(collect_list(v)) AS a")
+    ),
     "median": Case(aggregated("median(v) AS m"), TOUCHED),
     "pivot": Case(
         "SELECT * FROM (SELECT g, s, v FROM facts) PIVOT (sum(v) FOR s IN ('a' AS a, 'b' AS b))", CHANGE
