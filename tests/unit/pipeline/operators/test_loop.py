@@ -1,4 +1,4 @@
-"""Fixed points against searching the graph anew: closures, shortest paths, components, and what never ends."""
+"""Fixed points against searching the graph anew: closures, distances, cycles, and what never ends."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -142,7 +142,7 @@ def test_a_small_change_of_a_long_chain_is_a_small_change() -> None:
 def test_a_recursion_that_does_not_end_is_aborted() -> None:
     bench = Bench([feed(EDGES), closure(limit=5)])
 
-    with pytest.raises(StepAborted, match="RECURSION_LEVEL_LIMIT_EXCEEDED.* after 5 iterations"):
+    with pytest.raises(StepAborted, match=r"RECURSION_LEVEL_LIMIT_EXCEEDED.* after 5 iterations"):
         bench.step([zset(EDGES, [((at, at + 1), 1) for at in range(9)])])
 
 
