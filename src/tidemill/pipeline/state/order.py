@@ -32,13 +32,16 @@ class Direction:
 ASCENDING = Direction()
 
 
+def has_order(kind: pa.DataType) -> bool:
+    """Whether values of the type have an order: all but maps, and what they are in."""
+    parts = (kind.field(index).type for index in range(kind.num_fields))
+    return not pa.types.is_map(kind) and all(map(has_order, parts))
+
+
 def check_orderable(field: pa.Field) -> None:
     """Raise `UnsupportedType` if values of the column have no order."""
-    kind = field.type
-    if pa.types.is_map(kind):
+    if not has_order(field.type):
         raise UnsupportedType(f"column {field.name!r}: maps have no order")
-    for index in range(kind.num_fields):
-        check_orderable(kind.field(index))
 
 
 def order_codes(rows: pa.RecordBatch, columns: Sequence[int], directions: Sequence[Direction] = ()) -> Codes:

@@ -10,7 +10,6 @@ from tidemill.pipeline.plan import expression, node
 from tidemill.pipeline.plan.expression import Call, Column, Literal, Tree
 from tidemill.pipeline.plan.node import AggregateCall
 from tidemill.sql.lower.builder import Builder, Rows
-from tidemill.sql.lower.distinct import SINGLE
 from tidemill.sql.lower.firsts import of_one_row
 from tidemill.sql.lower.select import computed, only
 from tidemill.sql.relation import Aggregate, AnyRelation, Function, Scalar
@@ -90,8 +89,9 @@ def lower_aggregate(relation: AnyRelation, build: Builder) -> Rows | None:
     order = _order(build, rows, len(relation.keys))
     position = build.put(rows)
     schema = build.nodes[position].spark_schema
-    # What is spread by the keys before is so after, where the keys come first.
-    spread = [tuple(range(len(order)))] if order in build.spread(position) else []
+    # What is spread by the keys before is so after, where the keys come first. The group of all rows is told
+    # of by every worker, so that it is there without rows: one of them must collect that.
+    spread = [tuple(range(len(order)))] if order and order in build.spread(position) else []
     combine = build.add(node.Combine((position,), schema, order, functions), spread)
     exchanged = build.exchanged(combine, tuple(range(len(order))))
     values = range(len(order), len(order) + len(functions))
@@ -108,7 +108,7 @@ class Arguments:
 
     def call(self, function: Function, place: str) -> AggregateCall:
         """The function with its argument and filter as columns. Raises `Refused` if it is not one of ours."""
-        if function.name not in FUNCTIONS and function.name != SINGLE:
+        if function.name not in FUNCTIONS:
             raise _refusal(function, place)
         if function.name == "Count":
             return self._count(function)

@@ -17,8 +17,8 @@ from tidemill.sql.lower.builder import Builder, Rows
 from tidemill.sql.relation import Aggregate, AnyRelation, Function, Project, Scalar, Union
 
 DISTINCT = "distinct"
-SINGLE = "Single"
-"""The only value that a group has, beside NULL."""
+ONLY = "Min"
+"""Chooses a value from one and from NULLs, whatever its type."""
 
 
 def lower_distinct_functions(relation: AnyRelation, build: Builder) -> Rows | None:
@@ -45,7 +45,7 @@ def lower_distinct_functions(relation: AnyRelation, build: Builder) -> Rows | No
     for one in relation.functions:
         if one in others:
             held = _column(one.spark_type, len(fields) + 1 + others.index(one))
-            functions.append(replace(one, name=SINGLE, arguments=(held,), filter=None, options={}))
+            functions.append(replace(one, name=ONLY, arguments=(held,), filter=None, options={}))
         else:
             functions.append(_over(one, values, count, is_value))
     keys = _columns(schema)[:count]

@@ -20,6 +20,7 @@ def _takes_nulls(function: Function) -> bool:
 
 def _with_others(function: Function, functions: Sequence[Function]) -> Function:
     others = [one for one in functions if _takes_nulls(one) and one.filter == function.filter]
-    arguments = tuple(dict.fromkeys(one.arguments[0] for one in others))
+    every = [one.arguments[0] for one in others]
+    arguments = tuple(one for index, one in enumerate(every) if one not in every[:index])
     place = arguments.index(function.arguments[0])
     return replace(function, arguments=arguments, options={**function.options, "place": str(place)})

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from tidemill.pipeline.operators.aggregates.measure import (
     Touched,
 )
 from tidemill.pipeline.plan.node import AggregateCall
+from tidemill.pipeline.state.order import has_order
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.zset import Groups, ZSet, consolidate
 from tidemill.pipeline.zset.value import Weights
@@ -43,8 +45,9 @@ class Values(Detail):
         return group.to_numpy(), values, found.weights
 
     def state(self, name: str, schema: pa.Schema, keys: int) -> StateSpec:
-        """Ordered by the values. Raises `UnsupportedType` for one that has no order."""
-        return StateSpec(name, schema, tuple(range(keys)), order=tuple(range(keys, len(schema))))
+        """Ordered by the values, up to the first that has no order: a map. From there on by their hash."""
+        order = takewhile(lambda place: has_order(schema.field(place).type), range(keys, len(schema)))
+        return StateSpec(name, schema, tuple(range(keys)), order=tuple(order))
 
 
 @dataclass(frozen=True, slots=True)

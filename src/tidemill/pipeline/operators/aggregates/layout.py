@@ -28,7 +28,6 @@ from tidemill.pipeline.operators.aggregates.measure import (
     Touched,
 )
 from tidemill.pipeline.operators.aggregates.percentiles import Mode, Percentile, PercentileDisc
-from tidemill.pipeline.operators.aggregates.single import Single
 from tidemill.pipeline.operators.aggregates.states import Stateful
 from tidemill.pipeline.operators.aggregates.user import Recomputed
 from tidemill.pipeline.operators.operator import Access, Flow, Port
@@ -54,7 +53,6 @@ FUNCTIONS: dict[str, tuple[type[Function], ...]] = {
     "Percentile": (Percentile,),
     "PercentileDisc": (PercentileDisc,),
     "Mode": (Mode,),
-    "Single": (Single,),
     "BitAndAgg": (BitAnd,),
     "BitOrAgg": (BitOr,),
     "BitXorAgg": (BitXor,),
