@@ -89,7 +89,7 @@ class MarkOperator(Operator):
         return np.asarray(found[groups.number()], np.bool_)
 
     def _turned(self, left: ZSet, right: ZSet, access: Access) -> Iterator[ZSet]:
-        """The rows that the left had before the step, of keys that the right's change brings or takes away."""
+        """The rows that the left had before the step, of keys that the right gains or loses."""
         if not len(right):
             return
         after = weights_found(access.own().lookup(right.rows, hash_rows(right.rows)), len(right))

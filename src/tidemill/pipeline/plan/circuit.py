@@ -1,6 +1,7 @@
 """All nodes of a pipeline, and what follows from their arrangement: fingerprints, stages, consumers."""
 
 import hashlib
+from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
@@ -30,9 +31,7 @@ class Circuit(msgspec.Struct, frozen=True, dict=True):
         """What each node computes, down to the tables: equal for nodes that must always put out the same."""
         found: list[str] = []
         for node in self.nodes:
-            own = msgspec.to_builtins(msgspec.structs.replace(node, inputs=()))
-            text = msgspec.json.encode([own, [found[index] for index in node.inputs]], order="deterministic")
-            found.append(hashlib.blake2b(text, digest_size=8).hexdigest())
+            found.append(fingerprint(node, found))
         return tuple(found)
 
     @cached_property
@@ -73,3 +72,10 @@ class Circuit(msgspec.Struct, frozen=True, dict=True):
                 names[node.name] = None
             waiting.extend(self.consumers[index])
         return tuple(names)
+
+
+def fingerprint(node: AnyNode, before: Sequence[str]) -> str:
+    """What a node computes, by the fingerprints of the nodes before it."""
+    own = msgspec.to_builtins(msgspec.structs.replace(node, inputs=()))
+    text = msgspec.json.encode([own, [before[index] for index in node.inputs]], order="deterministic")
+    return hashlib.blake2b(text, digest_size=8).hexdigest()

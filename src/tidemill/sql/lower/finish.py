@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tidemill.pipeline.plan.circuit import Circuit
+from tidemill.pipeline.plan.circuit import Circuit, fingerprint
 from tidemill.pipeline.plan.node import AnyNode
 
 SALT = "salt"
@@ -16,11 +16,13 @@ def finish(nodes: list[AnyNode], known: int, last: int) -> tuple[Circuit, dict[i
     """
     places = _reuse(nodes, known)
     kept = list(nodes[:known])
+    prints = list(Circuit(tuple(kept)).fingerprints)
     moved = {index: index for index in range(known)}
     for index in _needed(nodes, places, known, last):
         inputs = tuple(moved[places.get(one, one)] for one in nodes[index].inputs)
         moved[index] = len(kept)
-        kept.append(_unlike(kept, msgspec.structs.replace(nodes[index], inputs=inputs)))
+        kept.append(_unlike(prints, msgspec.structs.replace(nodes[index], inputs=inputs)))
+        prints.append(fingerprint(kept[-1], prints))
     moved |= {index: place for index, place in places.items() if index not in moved}
     return Circuit(tuple(kept)), moved
 
@@ -44,10 +46,10 @@ def _needed(nodes: list[AnyNode], places: dict[int, int], known: int, last: int)
     return sorted(found)
 
 
-def _unlike(kept: list[AnyNode], node: AnyNode) -> AnyNode:
-    """The node with the least salt that tells it from all that are there."""
-    salt, taken = 0, set(Circuit(tuple(kept)).fingerprints)
-    while Circuit((*kept, _salted(node, salt))).fingerprints[-1] in taken:
+def _unlike(prints: list[str], node: AnyNode) -> AnyNode:
+    """The node with the least salt that tells it from all that are there, which have these fingerprints."""
+    salt = 0
+    while fingerprint(_salted(node, salt), prints) in prints:
         salt += 1
     return _salted(node, salt)
 

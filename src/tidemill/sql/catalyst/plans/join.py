@@ -1,10 +1,14 @@
 """Joins: keys from the equations of the condition, and what is left of it."""
 
+from collections.abc import Iterator
+
+import pyarrow as pa
 from py4j.java_gateway import JavaObject
 
 from tidemill.pipeline import types
 from tidemill.pipeline.errors import Refused
-from tidemill.pipeline.plan.expression import Call, Literal, Tree, columns_of
+from tidemill.pipeline.plan.expression import Call, Literal, Tree, columns_of, walk
+from tidemill.pipeline.plan.expression import literal as literal_of
 from tidemill.sql import relation
 from tidemill.sql.catalyst import expression, literal
 from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
@@ -14,39 +18,120 @@ from tidemill.sql.catalyst.session import jvm
 from tidemill.sql.relation import Scalar
 
 FIELD = "GetStructField"
+MARKED = {"LeftAnti", "ExistenceJoin"}
+MOST_UNSURE = 2
+HARMLESS = {
+    "EqualTo",
+    "EqualNullSafe",
+    "LessThan",
+    "LessThanOrEqual",
+    "GreaterThan",
+    "GreaterThanOrEqual",
+    "And",
+    "Or",
+    "Not",
+    "In",
+    "IsNull",
+    "IsNotNull",
+}
+"""Functions that never raise."""
+TRUE = Scalar(literal_of(True, pa.bool_()), None, lambda: "true")
 
 
 def read_join(reader: Reader, plan: JavaObject) -> relation.Join:
-    left, right = plan.left(), plan.right()
-    schema, width = both(schema_of(left), schema_of(right)), left.output().size()
-    scope = Scope(positions(items(left.output()) + items(right.output())))
-    keys: list[tuple[Scalar, Scalar]] = []
-    rest: list[Scalar] = []
     condition = plan.condition()
+    parts = _Parts(reader, plan)
     for node in [] if condition.isEmpty() else conjuncts(condition.get()):
-        kind = kind_of(node)
-        pair = _key(node, scope, width) if kind in {"EqualTo", "EqualNullSafe"} else None
-        if pair is None:
-            rest.append(reader.scalar(node, scope, schema))
-            continue
-        sides = zip(pair, (left, right), strict=True)
-        one, other = (reader.scalar(key, attributes(side), schema_of(side)) for key, side in sides)
-        one, other = plain(one), plain(other)
-        if kind == "EqualTo":
-            keys.append((one, other))
-        else:
-            default = _default(reader, pair[0])
-            keys += zip(null_safe(one, default), null_safe(other, default), strict=True)
-    kind = kind_of(plan.joinType())
+        parts.add(node)
     return relation.Join(
         schema_of(plan),
         place_of(plan),
-        kind,
-        reader.read(left),
-        reader.read(right),
-        tuple(keys),
-        both_true(rest),
+        parts.kind,
+        reader.read(plan.left()),
+        reader.read(plan.right()),
+        tuple(parts.keys),
+        parts.condition(),
+        tuple(parts.null_aware()),
     )
+
+
+class _Parts:
+    """The parts of a join's condition: those that are questions of equal keys, and the rest."""
+
+    def __init__(self, reader: Reader, plan: JavaObject) -> None:
+        self.kind = kind_of(plan.joinType())
+        self.keys: list[tuple[Scalar, Scalar]] = []
+        self._reader = reader
+        self._sides = (plan.left(), plan.right())
+        self._width = plan.left().output().size()
+        self._scope = Scope(positions([*items(plan.left().output()), *items(plan.right().output())]))
+        self._schema = both(*map(schema_of, self._sides))
+        self._rest: list[Scalar] = []
+        self._unsure: list[tuple[JavaObject, tuple[JavaObject, JavaObject]]] = []
+
+    def add(self, node: JavaObject) -> None:
+        """Take one part, which must be true."""
+        kind = kind_of(node)
+        if kind in {"EqualTo", "EqualNullSafe"} and (pair := self._pair(node)):
+            self._equal(pair, null_safe=kind == "EqualNullSafe")
+        elif kind == "Or" and (pair := self._null_aware_pair(node)):
+            self._unsure.append((node, pair))
+        elif self._is_plain(node):
+            self._one_sided(node)
+        elif kind != "Literal" or node.value() is not True:
+            self._rest.append(self._scalar(node))
+
+    def condition(self) -> Scalar | None:
+        """What must be tested on pairs."""
+        more = [self._scalar(node) for node, _ in self._unsure if not self._asks_by_key]
+        return both_true([*self._rest, *more])
+
+    def null_aware(self) -> Iterator[tuple[Scalar, Scalar]]:
+        for _, pair in self._unsure if self._asks_by_key else ():
+            yield self._sided(pair)
+
+    @property
+    def _asks_by_key(self) -> bool:
+        """Whether NOT IN is asked by keys: each of its columns makes three questions of one."""
+        return not self._rest and len(self._unsure) <= MOST_UNSURE and self.kind in MARKED
+
+    def _equal(self, pair: tuple[JavaObject, JavaObject], *, null_safe: bool) -> None:
+        one, other = self._sided(pair)
+        if null_safe:
+            default = _default(self._reader, pair[0])
+            self.keys += zip(as_null_safe(one, default), as_null_safe(other, default), strict=True)
+        else:
+            self.keys.append((one, other))
+
+    def _one_sided(self, node: JavaObject) -> None:
+        """A condition on one side alone is a key that must equal true."""
+        at = int(min(columns_of(expression.read(node, self._scope))) >= self._width)
+        key = self._reader.scalar(node, attributes(self._sides[at]), schema_of(self._sides[at]))
+        self.keys.append((key, TRUE) if at == 0 else (TRUE, key))
+
+    def _is_plain(self, node: JavaObject) -> bool:
+        """Whether it reads one side alone and never raises: it can be asked before there are pairs."""
+        tree = expression.read(node, self._scope)
+        calls = {one.function for one in walk(tree) if isinstance(one, Call)}
+        return calls <= HARMLESS and len({index < self._width for index in columns_of(tree)}) == 1
+
+    def _pair(self, node: JavaObject) -> tuple[JavaObject, JavaObject] | None:
+        return _key(node, self._scope, self._width)
+
+    def _null_aware_pair(self, node: JavaObject) -> tuple[JavaObject, JavaObject] | None:
+        """The sides of `a = b OR (a = b) IS NULL`."""
+        one, other = node.left(), node.right()
+        if kind_of(one) != "EqualTo" or kind_of(other) != "IsNull" or not other.child().semanticEquals(one):
+            return None
+        return self._pair(one)
+
+    def _sided(self, pair: tuple[JavaObject, JavaObject]) -> tuple[Scalar, Scalar]:
+        sides = zip(pair, self._sides, strict=True)
+        one, other = (self._reader.scalar(key, attributes(side), schema_of(side)) for key, side in sides)
+        return plain(one), plain(other)
+
+    def _scalar(self, node: JavaObject) -> Scalar:
+        return self._reader.scalar(node, self._scope, self._schema)
 
 
 def _key(node: JavaObject, scope: Scope, width: int) -> tuple[JavaObject, JavaObject] | None:
@@ -97,7 +182,7 @@ def _same_type(one: Tree, other: Tree) -> bool:
     return types.sql_name(one.type) == types.sql_name(other.type)
 
 
-def null_safe(key: Scalar, default: Literal) -> tuple[Scalar, Scalar]:
+def as_null_safe(key: Scalar, default: Literal) -> tuple[Scalar, Scalar]:
     """Two keys, never NULL, that are equal when `<=>` says so: the value or a default, and which of both."""
     value = Call(key.tree.spark_type, "Coalesce", (key.tree, default))
     missing = Call("boolean", "IsNull", (key.tree,))
