@@ -6,11 +6,14 @@ TIDEMILL_CASES says how many cases a history packs together.
 """
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -97,38 +100,51 @@ class Judge:
 
     def _course(self, way: str) -> Iterator[tuple[int, dict[str, Bag]]]:
         """The rows of all views after some steps."""
-        late = LATE if "late" in way else 0
+        late = "late" in way
+        folder = self.root / way.replace(" ", "-")
+        shutil.copytree(self._filled if late else self._planned, folder)
         policy = Policy(round_rows=300) if way == "rounds" else None
+        runtime: Literal["batch", "inline"] = "batch" if "batch" in way else "inline"
         with (
             pytest.MonkeyPatch.context() as patch,
-            Pipeline(
-                self.spark,
-                self.root / way.replace(" ", "-"),
-                runtime="batch" if "batch" in way else "inline",
-                policy=policy,
-            ) as pipeline,
+            Pipeline(self.spark, folder, runtime=runtime, policy=policy) as pipeline,
         ):
             if way == "created late":
                 for name in PIECES:
                     patch.setattr(name, 200)
-            for table in self.tables:
-                pipeline.sql(table.create)
-            if late:
-                first = [
-                    f"CREATE VIEW kept_{table.name} AS SELECT * FROM {table.name}" for table in self.tables
-                ]
-                pipeline.sql(";\n".join(first))
-            else:
-                self._create(pipeline)
-            for step, appends in enumerate(self.history.steps):
-                feed(pipeline, appends)
+            for step in range(LATE if late else 0, len(self.history.steps)):
+                if not (late and step == LATE):
+                    feed(pipeline, self.history.steps[step])
                 if way == "one step" and step < len(self.history.steps) - 1:
                     continue
-                if late and step == late:
-                    self._create(pipeline)
                 pipeline.step()
-                if step >= late:
-                    yield step, {view: rows(pipeline, view) for view in (*self.views, *self.others)}
+                yield step, {view: rows(pipeline, view) for view in (*self.views, *self.others)}
+
+    @cached_property
+    def _planned(self) -> Path:
+        """A pipeline with all views, before the first append: to copy, so that each view is planned once."""
+        with self._tables("planned") as pipeline:
+            self._create(pipeline)
+        return self.root / "planned"
+
+    @cached_property
+    def _filled(self) -> Path:
+        """A pipeline whose tables have rows, and the next ones wait; its views are yet to be filled."""
+        with self._tables("filled") as pipeline:
+            kept = (f"CREATE VIEW kept_{table.name} AS SELECT * FROM {table.name}" for table in self.tables)
+            pipeline.sql(";\n".join(kept))
+            for appends in self.history.steps[:LATE]:
+                feed(pipeline, appends)
+                pipeline.step()
+            feed(pipeline, self.history.steps[LATE])
+            self._create(pipeline)
+        return self.root / "filled"
+
+    @contextmanager
+    def _tables(self, name: str) -> Iterator[Pipeline]:
+        with Pipeline(self.spark, self.root / name, runtime="inline") as pipeline:
+            pipeline.sql(";\n".join(table.create for table in self.tables))
+            yield pipeline
 
     def _create(self, pipeline: Pipeline) -> None:
         create(pipeline, self.views)
