@@ -25,12 +25,14 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.api.aggregates import register_aggregate
 from tidemill.api.folder import PipelineFolder
 from tidemill.api.frames import Frame, Staging
+from tidemill.api.pins import Pins
 from tidemill.api.progress import Progress, tasks_of
 from tidemill.api.reader import Reader
 from tidemill.api.rows import Rows
 from tidemill.pipeline.continuous import Continuous
 from tidemill.pipeline.engine import FOLDER, Engine, Policy
-from tidemill.pipeline.errors import BadInput, NotOpen, Refused, StepFailed
+from tidemill.pipeline.errors import BadInput, NoSuchName, NotOpen, Refused, StepFailed
+from tidemill.pipeline.live import LiveRuns
 from tidemill.pipeline.log.head import Receipt
 from tidemill.pipeline.log.root import StepRecord
 from tidemill.pipeline.log.segment import SegmentRef
@@ -83,6 +85,7 @@ class Pipeline:
         self._planning = threading.RLock()
         self._tasks = tasks_of(self.spark)
         self._checked = ""
+        self.pins = Pins(self._engine_open, self._continuous.checkpoint)
         self._reader = Reader(self.spark, self._folder.place.blobs)
         self._open = True
 
@@ -113,22 +116,20 @@ class Pipeline:
         return self._planner.frame(name)
 
     @overload
-    def view(self, name: str) -> Rows: ...
+    def view(self, name: str, *, pin: str | None = None) -> Rows: ...
 
     @overload
     def view(self, name: str, frame: DataFrame) -> None: ...
 
-    def view(self, name: str, frame: DataFrame | None = None) -> Rows | None:
+    def view(self, name: str, frame: DataFrame | None = None, *, pin: str | None = None) -> Rows | None:
         """Read a view (or table) as of the last step; with a frame over the tables, create it instead.
 
+        With a pin, as of the last step in that: see `pins`. Raises `NoSuchName` for a view that is younger.
         A view that is created late is filled by the next step.
         """
         engine = self._engine_open()
         if frame is None:
-            spec, runs = self._planner.state(name), engine.runs
-            if spec is None:
-                return self._reader.change(self._planner.schema(name), (), runs.step - 1)
-            return self._reader.state(spec, runs.of(spec.name), runs.step - 1)
+            return self._read(name, engine.runs if pin is None else self._pinned(name, pin))
         if not isinstance(frame, DataFrame):
             raise Refused(f"view {name}: made of a DataFrame over the tables; SQL text goes to sql()")
         with self._plan():
@@ -150,6 +151,18 @@ class Pipeline:
         of the same name serves the views that are created after. Raises `Refused` for what cannot be kept.
         """
         return register_aggregate(self.spark, name, aggregate, returns, takes)
+
+    def _read(self, name: str, runs: LiveRuns) -> Rows:
+        spec = self._planner.state(name)
+        if spec is None:
+            return self._reader.change(self._planner.schema(name), (), runs.step - 1)
+        return self._reader.state(spec, runs.of(spec.name), runs.step - 1)
+
+    def _pinned(self, name: str, pin: str) -> LiveRuns:
+        runs = self._engine_open().pins.runs(pin)
+        if self._planner.name_of(name) in self.views and self._planner.since(name) >= runs.step:
+            raise NoSuchName(f"view {name} is younger than pin {pin!r}")
+        return runs
 
     def drop(self, name: str) -> None:
         """Drop a view or table and its state. Refused, with their names, while others use it."""

@@ -44,7 +44,7 @@ from tidemill.pipeline.state.manifest import read_manifest
 from tidemill.pipeline.state.sweep import clear, sweep
 from tidemill.pipeline.step import Limits, Pending, abort, discard, pending, replan, to_replay
 from tidemill.pipeline.task import Report, StepTask
-from tidemill.pipeline.versions import RootVersions, put_runs, runs_of
+from tidemill.pipeline.versions import RootPins, RootVersions, put_runs, runs_of
 from tidemill.store import Store
 from tidemill.store.blobs import BlobError, BlobMissing, BlobRef, Blobs
 
@@ -105,6 +105,7 @@ class Engine:
         limits = Limits(rows=self.policy.step_rows)
         self._input = InputLog(self._head, self._owner, clock=place.store.now, limits=limits)
         self._output = OutputLog(self._owner, BlobFiles(place.blobs), folder=FOLDER)
+        self.pins = RootPins(self._owner, place.blobs, self._run)
         self._merging = Merging(runtime, place.blobs, FOLDER)
         self._fresh: frozenset[str] = frozenset()
         self._prepared = ""

@@ -1,4 +1,4 @@
-"""The versions of a pipeline: its database over the root document, and the runs that it holds."""
+"""The versions of a pipeline: its database over the root document, its pins, and the runs that they hold."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -6,10 +6,19 @@ from typing import Any
 from msgspec.structs import replace
 
 from tidemill.pipeline.live import LiveRuns
-from tidemill.pipeline.log.root import Root, RootOwner, commit_version, open_version
+from tidemill.pipeline.log.root import (
+    Root,
+    RootOwner,
+    commit_version,
+    open_version,
+    pin,
+    pinned,
+    unpin,
+)
 from tidemill.pipeline.state.database import Database
+from tidemill.pipeline.state.manifest import Manifest, read_manifest
 from tidemill.pipeline.zset import SHARDS
-from tidemill.store.blobs import BlobRef
+from tidemill.store.blobs import BlobRef, Blobs
 
 
 class RootVersions:
@@ -39,6 +48,31 @@ class RootVersions:
             return commit_version(replace(root, catalog=self.catalog), step, manifest)
 
         self._run(self._owner.update(settle))
+
+
+class RootPins:
+    """The pins as the root lists them, in the hands of the pipeline's owner."""
+
+    def __init__(
+        self, owner: RootOwner, blobs: Blobs, run: Callable[[Coroutine[Any, Any, Any]], Any]
+    ) -> None:
+        self._owner = owner
+        self._blobs = blobs
+        self._run = run
+
+    def add(self, name: str, version: int) -> None:
+        """Pin a version that is kept, durable on return. Repeating it changes nothing."""
+        self._run(self._owner.update(lambda root: pin(root, name, version)))
+
+    def remove(self, name: str) -> None:
+        """Take a pin out. Raises `NoSuchName` when there is none of that name."""
+        self._run(self._owner.update(lambda root: unpin(root, name)))
+
+    def runs(self, name: str) -> LiveRuns:
+        """The runs of a pinned version. Raises `NoSuchName` when there is none of that name."""
+        ref = pinned(self._owner.root, name).manifest
+        manifest = Manifest("", 0) if ref is None else read_manifest(self._blobs, ref)
+        return LiveRuns(manifest.runs, manifest.step)
 
 
 def runs_of(database: Database) -> LiveRuns:

@@ -11,7 +11,7 @@ from crash.pipeline_bench import Bench
 from crash.pipeline_circuit import FRESH, PLANS
 from tidemill.base.bridge import LoopThread
 from tidemill.pipeline.engine import Policy
-from tidemill.pipeline.errors import ForeignState, NotOpen, StepAborted, StepFailed
+from tidemill.pipeline.errors import ForeignState, NoSuchName, NotOpen, StepAborted, StepFailed
 from tidemill.pipeline.log.head import HEADS
 from tidemill.pipeline.log.root import ROOTS
 from tidemill.pipeline.runtimes.inline import InlineRuntime
@@ -130,6 +130,24 @@ def test_a_pipeline_whose_step_cannot_end_can_be_opened(bench: Bench, peaceful: 
     assert bench.views == peaceful.views
     assert bench.engine.root.under_way is not None
     assert bench.engine.step().number == 1
+
+
+def test_a_pin_keeps_its_version_from_the_sweep(bench: Bench) -> None:
+    bench.engine.policy = Policy(grace_s=-1.0, commit_steps=1)
+    bench.step()
+    bench.engine.pins.add("first", bench.engine.commit())
+    pinned = set(bench.engine.runs.names())
+    for _ in range(4):
+        bench.step()
+        bench.engine.sweep()
+    bench.open()
+
+    assert set(bench.engine.pins.runs("first").names()) == pinned <= bench.names
+    bench.engine.pins.remove("first")
+    bench.engine.sweep()
+    assert not pinned <= bench.names
+    with pytest.raises(NoSuchName, match="no pin 'first'"):
+        bench.engine.pins.runs("first")
 
 
 @pytest.mark.parametrize("bad", [True, False])

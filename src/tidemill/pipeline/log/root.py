@@ -189,11 +189,19 @@ def pin(root: Root, name: str, number: int) -> Root:
     return root if Pin(name, version) in root.pins else replace(root, pins=(*root.pins, Pin(name, version)))
 
 
+def pinned(root: Root, name: str) -> Version:
+    """The version under this pin. Raises `NoSuchName` when there is none."""
+    for other in root.pins:
+        if other.name == name:
+            return other.version
+    known = ", ".join(other.name for other in root.pins) or "none"
+    raise NoSuchName(f"there is no pin {name!r}; there are: {known}")
+
+
 def unpin(root: Root, name: str) -> Root:
-    kept = tuple(pin for pin in root.pins if pin.name != name)
-    if len(kept) == len(root.pins):
-        raise NoSuchName(f"there is no pin {name!r}")
-    return forget(replace(root, pins=kept))
+    """The root without this pin. Raises `NoSuchName` when there is none."""
+    version = pinned(root, name)
+    return forget(replace(root, pins=tuple(other for other in root.pins if other != Pin(name, version))))
 
 
 def kept_versions(root: Root) -> tuple[Version, ...]:
