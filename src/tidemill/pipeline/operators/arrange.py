@@ -15,7 +15,7 @@ class ArrangeOperator(Operator):
     cost = "O(change)"
 
     def states(self) -> tuple[StateSpec, ...]:
-        return (StateSpec("", self.node.schema, self.node.key),)
+        return (StateSpec("", self.node.schema, self.node.key, order=self.node.order),)
 
     def step(self, inputs: Sequence[Flow], access: Access) -> Flow:
         ((change,),) = inputs
@@ -34,3 +34,8 @@ def arranged_by(node: Node) -> tuple[int, ...]:
             return node.shard_key
         case _:
             raise TypeError(f"{type(node).__name__} is no arrangement")
+
+
+def first_in_order(node: Node) -> int | None:
+    """The column that orders the rows of a key first, if one does."""
+    return node.order[0] if isinstance(node, Arrange) and node.order else None

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.pipeline.operators.arrange import arranged_by
+from tidemill.pipeline.operators.arrange import arranged_by, first_in_order
 from tidemill.pipeline.operators.operator import Access, Flow, Operator
 from tidemill.pipeline.operators.rows import shaped
 from tidemill.pipeline.operators.select import condition
 from tidemill.pipeline.plan.expression import columns_of, shift
 from tidemill.pipeline.plan.node import Join, Node
+from tidemill.pipeline.state.spans import Place
 from tidemill.pipeline.zset import (
     ZSet,
     concat,
@@ -27,26 +28,87 @@ from tidemill.pipeline.zset import (
     pick,
 )
 from tidemill.pipeline.zset.hashing import Hashes
-from tidemill.pipeline.zset.value import Indices, Mask, take_rows
+from tidemill.pipeline.zset.value import Indices, Mask, batch, take_rows
 
 _KEYS = 1 << 18
 """So many keys are looked up at a time."""
 _PAIRS = 1 << 20
 """About so many pairs are formed at a time; only those that pass the condition stay."""
 
-Lookup = Callable[[pa.RecordBatch, Hashes], Any]
+_FIRST = 64
+"""So many ranges are looked up at first; then as many as may find about `_PAIRS` rows."""
+
+
+_END = {"<": "low", "<=": "low", ">": "high", ">=": "high"}
+"""Which end of what is found the asking side's column is: what it is less than lies above it."""
+_AFTER = {"<": True, "<=": False, ">": False, ">=": True}
+"""Whether the place is after the rows with the same value."""
+_TURNED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """How rows of one side find those of the other: by key, and between places of its order.
+
+    A place is a column of the asking side and whether rows with its very value come before the place.
+    """
+
+    key: tuple[int, ...]
+    low: tuple[int, bool] | None = None
+    high: tuple[int, bool] | None = None
+
+    @property
+    def ends(self) -> list[int]:
+        """The columns that bound what is found."""
+        return [end[0] for end in (self.low, self.high) if end is not None]
+
+    @property
+    def by(self) -> tuple[int, ...]:
+        """What tells one question from another."""
+        return tuple(dict.fromkeys((*self.key, *self.ends)))
+
+    def count_after(self, count: int, found: int) -> int:
+        """How many to look up next, when so many found so much: a key is asked once, but a range is not."""
+        if not self.ends:
+            return _KEYS
+        return min(_KEYS, max(1, count * min(8, _PAIRS // max(found, 1))))
+
+    def matches(self, spine: Any, rows: pa.RecordBatch, *, before: bool) -> Any:
+        keys = pick(rows, self.key)
+        if not self.ends:
+            return spine.lookup(keys, hash_rows(keys), before=before)
+        low, high = (
+            None if end is None else Place(pick(rows, [end[0]]), after=end[1])
+            for end in (self.low, self.high)
+        )
+        return spine.between(keys, hash_rows(keys), low, high, before=before)
+
+
+def _asks(node: Join, inputs: Sequence[Node]) -> tuple[_Ask, _Ask]:
+    """How the left asks for rows of the right, and the right for those of the left."""
+    left, right = map(arranged_by, inputs)
+    mine, theirs = map(first_in_order, inputs)
+    of_left = {
+        _END[one.compare]: (one.left, _AFTER[one.compare]) for one in node.bounds if one.right == theirs
+    }
+    of_right = {
+        _END[_TURNED[one.compare]]: (one.right, _AFTER[_TURNED[one.compare]])
+        for one in node.bounds
+        if one.left == mine
+    }
+    return _Ask(left, **of_left), _Ask(right, **of_right)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Probe:
-    """Rows of one side, with the hashes of their join keys; none of those is NULL."""
+    """Rows of one side, with the hashes of their join keys; nothing that they ask by is NULL."""
 
     rows: ZSet
-    key: tuple[int, ...]
+    ask: _Ask
     hashes: Hashes
 
     def filter(self, mask: Mask) -> "_Probe":
-        return _Probe(self.rows.filter(mask), self.key, self.hashes[mask])
+        return _Probe(self.rows.filter(mask), self.ask, self.hashes[mask])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +153,7 @@ class JoinOperator(Operator):
 
     def __init__(self, node: Join, inputs: Sequence[Node]) -> None:
         super().__init__(node, inputs)
-        self._keys = [arranged_by(side) for side in inputs]
+        self._asks = _asks(node, inputs)
         self._used: list[int] = []
         self._where: Callable[[pa.RecordBatch], Mask] | None = None
         if node.condition is not None:
@@ -100,14 +162,14 @@ class JoinOperator(Operator):
             self._where = condition(shift(node.condition, positions))
 
     def step(self, inputs: Sequence[Flow], access: Access) -> Flow:
-        left, right = (_probe(change, key) for (change,), key in zip(inputs, self._keys, strict=True))
+        left, right = (_probe(change, ask) for (change,), ask in zip(inputs, self._asks, strict=True))
         contested = _contested(left, right)
         sure: list[ZSet] = []
         unsure: list[ZSet] = []
         for side, probe in ((1, right), (0, left)):
             if not len(probe.rows):
                 continue
-            lookup = partial(access.of(1 - side).lookup, before=side == 1)
+            lookup = partial(probe.ask.matches, access.of(1 - side), before=side == 1)
             doubtful = np.isin(probe.hashes, contested)
             sure += self._passing(_pairs(probe.filter(~doubtful), lookup, flipped=side == 1))
             unsure += map(self._joined, _pairs(probe.filter(doubtful), lookup, flipped=side == 1))
@@ -135,9 +197,9 @@ class JoinOperator(Operator):
         return joined.filter(self._where(pick(joined.rows, self._used)))
 
 
-def _probe(change: ZSet, key: tuple[int, ...]) -> _Probe:
-    change = change.filter(~null_mask(change.rows, key))
-    return _Probe(change, key, hash_rows(change.rows, key))
+def _probe(change: ZSet, ask: _Ask) -> _Probe:
+    change = change.filter(~null_mask(change.rows, ask.by))
+    return _Probe(change, ask, hash_rows(change.rows, ask.key))
 
 
 def _contested(left: _Probe, right: _Probe) -> Hashes:
@@ -147,33 +209,38 @@ def _contested(left: _Probe, right: _Probe) -> Hashes:
     return np.intersect1d(left.hashes, right.hashes)
 
 
-def _pairs(probe: _Probe, lookup: Lookup, *, flipped: bool) -> Iterator[_Pairs]:
+def _pairs(probe: _Probe, lookup: Callable[[pa.RecordBatch], Any], *, flipped: bool) -> Iterator[_Pairs]:
     """The rows of a change with the rows of the other side, piece by piece; flipped if the change is right.
 
-    Each key is looked up once, however many rows have it, so a frequent key costs no more than its pairs.
+    What is the same for several rows is looked up once, so a frequent key costs no more than its pairs.
     """
-    groups = group_rows(probe.rows.rows, probe.key, probe.hashes)
-    keys = take_rows(pick(probe.rows.rows, probe.key), groups.first)
+    ask = probe.ask
+    groups = group_rows(probe.rows.rows, ask.by, None if ask.ends else probe.hashes)
+    first = take_rows(probe.rows.rows, groups.first)
     sizes = np.diff(np.append(groups.starts, len(probe.rows)))
-    for start in range(0, len(groups), _KEYS):
-        matches = lookup(keys.slice(start, _KEYS), groups.hashes[start : start + _KEYS])
+    start, count = 0, _FIRST if ask.ends else _KEYS
+    while start < len(groups):
+        matches = lookup(first.slice(start, count))
         asked, found = _added_up(matches.probe + start, matches.found)
-        for first, end in _cuts(sizes[asked]):
-            counts = sizes[asked[first:end]]
-            found_at = np.repeat(np.arange(first, end), counts)
+        for begin, end in _cuts(sizes[asked]):
+            counts = sizes[asked[begin:end]]
+            found_at = np.repeat(np.arange(begin, end), counts)
             place = np.arange(len(found_at)) - np.repeat(np.cumsum(counts) - counts, counts)
             probe_at = groups.order[groups.starts[asked[found_at]] + place]
             if flipped:
                 yield _Pairs(found, probe.rows, found_at, probe_at)
             else:
                 yield _Pairs(probe.rows, found, probe_at, found_at)
+        start += count
+        count = ask.count_after(count, len(found))
 
 
 def _added_up(asked: Indices, found: ZSet) -> tuple[Indices, ZSet]:
-    """Without the rows that one run adds and another takes away. Equal rows belong to the same key."""
+    """Without the rows that one run adds and another takes away."""
     if (found.weights > 0).all():
         return asked, found
-    groups = group_rows(found.rows)
+    schema = found.schema.append(pa.field("asked", pa.int64()))
+    groups = group_rows(batch([*found.rows.columns, pa.array(asked)], schema, len(found)))
     weights = groups.sum(found.weights)
     rows = groups.first[weights != 0]
     return asked[rows], ZSet(take_rows(found.rows, rows), weights[weights != 0])

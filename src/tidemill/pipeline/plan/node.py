@@ -106,13 +106,26 @@ class Exchange(Node, frozen=True, tag="exchange"):
 class Arrange(Node, frozen=True, tag="arrange"):
     """Passes its input on and keeps the running sum of it, to be looked up by `key`.
 
-    The input must be spread by `key`. With `salt`, two nodes that compute the same keep separate state.
+    The input must be spread by `key`. The rows of a key are in the `order` of these columns. With `salt`, two
+    nodes that compute the same keep separate state.
     """
 
     key: tuple[int, ...]
     salt: int = 0
+    order: tuple[int, ...] = ()
 
     shared = True
+
+
+class JoinBound(msgspec.Struct, frozen=True):
+    """What a join's condition asks for: a column of the left compared (<, <=, >, >=) with one of the right.
+
+    Where a side is arranged in the order of its column, only rows within the bound are looked at.
+    """
+
+    left: int
+    compare: str
+    right: int
 
 
 class Join(Node, frozen=True, tag="join"):
@@ -123,6 +136,7 @@ class Join(Node, frozen=True, tag="join"):
     """
 
     condition: Column | Literal | Call | None
+    bounds: tuple[JoinBound, ...] = ()
 
 
 class Mark(Node, frozen=True, tag="mark"):

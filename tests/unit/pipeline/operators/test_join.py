@@ -1,5 +1,6 @@
 """Inner joins against nested loops."""
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.operators import join
 from tidemill.pipeline.plan.expression import Tree, call, column, literal
-from tidemill.pipeline.plan.node import Arrange, Join, Node
+from tidemill.pipeline.plan.node import Arrange, Join, JoinBound, Node
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.testing import VALUES, Bag, Bench, Rows, bag, check, columns, feed, spark, streams
 from tidemill.pipeline.zset import ZSet
@@ -27,6 +28,7 @@ def _small_pieces() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(join, "_KEYS", 2)
         patch.setattr(join, "_PAIRS", 3)
+        patch.setattr(join, "_FIRST", 2)
         yield
 
 
@@ -112,6 +114,49 @@ def test_only_pairs_for_which_the_condition_is_true_stay(
         return bag((p, n) for p, n in pairs.items() if None not in (p[1], p[3]) and p[1] < p[3])
 
     check(two_sides(less), steps, model, open_spine=open_spine)
+
+
+COMPARED = {
+    "<": ("LessThan", operator.lt),
+    "<=": ("LessThanOrEqual", operator.le),
+    ">": ("GreaterThan", operator.gt),
+    ">=": ("GreaterThanOrEqual", operator.ge),
+}
+
+
+@given(st.data())
+@settings(max_examples=120, deadline=None)
+def test_ranges_are_those_of_nested_loops(open_spine: OpenSpine, data: st.DataObject) -> None:
+    """Of rows (k, x) on the left and (k, lo, hi) on the right, ordered or not."""
+    right = PAIR.append(pa.field("y", LONG))
+    bounds = [
+        (1, data.draw(st.sampled_from([*COMPARED])), at) for at in data.draw(st.sampled_from([(1,), (1, 2)]))
+    ]
+    tests = [
+        call(COMPARED[sign][0], column(one, LONG), column(other + 2, LONG), type=pa.bool_())
+        for one, sign, other in bounds
+    ]
+    condition = tests[0] if len(tests) == 1 else call("And", *tests, type=pa.bool_())
+    key = data.draw(st.sampled_from([(), (0,)]))
+    order = st.sampled_from([(), (1,)])
+    nodes = [
+        feed(PAIR),
+        Arrange((0,), spark(PAIR), key=key, order=data.draw(order)),
+        feed(right),
+        Arrange((2,), spark(right), key=key, order=data.draw(order)),
+        Join((1, 3), joined(PAIR, right), condition, tuple(JoinBound(*bound) for bound in bounds)),
+    ]
+
+    def model(one: Rows, other: Rows) -> Bag:
+        found = nested_loops(one, other, key, key)
+        for at, sign, to in bounds:
+            true = COMPARED[sign][1]
+            found = bag(
+                (p, n) for p, n in found.items() if None not in (p[at], p[to + 2]) and true(p[at], p[to + 2])
+            )
+        return found
+
+    check(nodes, data.draw(streams([PAIR, right])), model, open_spine=open_spine)
 
 
 def pairs(*rows: tuple[int, int, int]) -> ZSet:
