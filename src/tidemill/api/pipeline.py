@@ -16,6 +16,7 @@ again after a crash goes on where the last acknowledged append left off.
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, overload
@@ -256,8 +257,11 @@ class Pipeline:
 
     # Steps
 
-    def step(self) -> StepRecord:
+    def step(self, *, clock: datetime | None = None) -> StepRecord:
         """Take what was appended and bring every view up to date. An empty step is numbered too.
+
+        `clock` is what now() means in this step, to the millisecond, instead of the time; it never goes back:
+        an earlier one than that of the step before counts as that one.
 
         Raises `StepAborted` when the data made it fail: it is recorded, the views are as they were, and the
         appends stay pending. Raises `StepFailed` when the machinery did: step again. Raises `NotNow` while
@@ -270,7 +274,7 @@ class Pipeline:
         number = engine.root.last
         with self._continuous.idle("step()"), Progress(f"step {number}", self._tasks):
             try:
-                return engine.step()
+                return engine.step(None if clock is None else _milliseconds(clock))
             except (BlobError, StoreError) as error:
                 raise StepFailed(f"step {number}: {error}") from error
 
@@ -350,3 +354,10 @@ class Pipeline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _milliseconds(clock: datetime) -> int:
+    """Since 1970. Raises `BadInput` for a time without a zone: it could mean several."""
+    if clock.tzinfo is None:
+        raise BadInput("the clock of a step has a time zone: datetime(…, tzinfo=UTC)")
+    return (clock - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -180,15 +180,16 @@ class Engine:
 
     # Steps
 
-    def step(self) -> StepRecord:
+    def step(self, clock: int | None = None) -> StepRecord:
         """Take what was appended and bring every view up to date; numbered even when there is nothing.
 
+        `clock` is the step's time in milliseconds since 1970, instead of the store's; it never goes back.
         Raises `StepAborted` when the data made it fail: recorded, and the views are as they were. Raises
         `StepFailed` when the machinery did: the same step is tried again by the next call.
         """
         with self._owned():
             self.resume()
-            record = self._run(self._input.assign(fills=self.unfilled))
+            record = self._run(self._input.assign(fills=self.unfilled, clock=clock))
             reach("engine.step.after_assign")
             done = self._settle(record)
         self._attend(self._commit_if_due)
@@ -272,6 +273,7 @@ class Engine:
             runs=self.runs.by_state,
             fresh=frozenset(at for at, mark in enumerate(fingerprints) if mark in record.fills),
             round_rows=self.policy.round_rows,
+            since_s=record.since / 1000,
         )
 
     def _abort(self, record: StepRecord, error: StepAborted) -> None:

@@ -63,6 +63,7 @@ def assign(
         skipped=skipped,
         fills=tuple(fills),
         rows_in=sum(entry.rows for entry in taken if entry.offset not in skipped),
+        since=root.clock,
     )
     return replace(root, steps=root.steps.add(record))
 
@@ -95,6 +96,7 @@ def complete(root: Root, step: int, output: Listing, *, seconds: float = 0.0, ru
             root,
             steps=root.steps.with_last(done),
             position=record.stop,
+            clock=record.clock,
             discarded=tuple(offset for offset in root.discarded if offset >= record.stop),
             blamed=tuple(blame for blame in root.blamed if blame.stop > record.stop),
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidemill.pipeline.plan.clock import Clock
 from tidemill.pipeline.plan.expression import Column, Tree
 from tidemill.pipeline.plan.node import Ranking
 
@@ -291,6 +292,18 @@ class Window(Relation):
         return (self.child,)
 
 
+@dataclass(frozen=True, slots=True)
+class Temporal(Relation):
+    """The child's rows for which all conditions are true: `compare` an operand with a clock."""
+
+    child: "AnyRelation"
+    conditions: tuple[tuple[Scalar, str, Clock], ...]
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
+
+
 AnyRelation = (
     Leaf
     | Again
@@ -305,6 +318,7 @@ AnyRelation = (
     | Expand
     | Union
     | Sessions
+    | Temporal
     | TopK
     | Window
 )

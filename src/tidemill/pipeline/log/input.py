@@ -51,16 +51,17 @@ class InputLog:
                     return None
                 await _first(head.wait(), root.wait(), token.wait())
 
-    async def assign(self, waiting: list[Entry] | None = None, *, fills: tuple[str, ...] = ()) -> StepRecord:
+    async def assign(
+        self, waiting: list[Entry] | None = None, *, fills: tuple[str, ...] = (), clock: int | None = None
+    ) -> StepRecord:
         """Assign the next step what there is, be it nothing; durable on return.
 
-        The step under way, if there is one, is returned as it is.
+        The step under way, if there is one, is returned as it is. `clock` is that of the step, instead of the
+        store's.
         """
         found = await self.waiting() if waiting is None else waiting
-        clock = await self._clock()
-        root = await self._owner.update(
-            lambda root: assign(root, found, self._limits, clock=clock, fills=fills)
-        )
+        at = await self._clock() if clock is None else clock
+        root = await self._owner.update(lambda root: assign(root, found, self._limits, clock=at, fills=fills))
         return root.steps.tail[-1]
 
     async def waiting(self) -> list[Entry]:

@@ -45,8 +45,9 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 class StepRecord(Struct, frozen=True, omit_defaults=True):
     """One step: the appends `start` to `stop - 1` without those `skipped`, and what became of it.
 
-    `clock` is the step's own time in milliseconds since the epoch, the same when it is replayed; `fills`
-    are the nodes that this step fills with what their inputs already hold.
+    `clock` is the step's own time in milliseconds since the epoch, the same when it is replayed; `since` is
+    that of the last step that was done before; `fills` are the nodes that this step fills with what their
+    inputs already hold.
     """
 
     number: int
@@ -61,6 +62,7 @@ class StepRecord(Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     runtime: str = ""
     failure: Failure | None = None
+    since: int = 0
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -107,7 +109,8 @@ class Pin(Struct, frozen=True):
 class Root(Struct, frozen=True, omit_defaults=True):
     """The document. `position` is the first append that no done step has; `catalog` and `circuit` are opaque.
 
-    `discarded` are appends from `position` on that no step shall take.
+    `discarded` are appends from `position` on that no step shall take; `clock` is that of the last step that
+    is done.
     """
 
     pipeline: str
@@ -122,6 +125,7 @@ class Root(Struct, frozen=True, omit_defaults=True):
     versions: tuple[Version, ...] = (Version(),)
     pins: tuple[Pin, ...] = ()
     retained_steps: int = RETAINED_STEPS
+    clock: int = 0
 
     @property
     def under_way(self) -> StepRecord | None:

@@ -13,7 +13,7 @@ answers, `table` reads CREATE TABLE.
 
 from pyspark.sql import DataFrame as Frame
 
-from tidemill.sql.catalyst.changing import refuse_changing
+from tidemill.sql.catalyst.changing import settled
 from tidemill.sql.catalyst.fragment import Fragments
 from tidemill.sql.catalyst.plans import PLANS, Reader
 from tidemill.sql.catalyst.session import Frames
@@ -24,9 +24,9 @@ from tidemill.sql.relation import AnyRelation
 
 def read(frames: Frames, frame: Frame) -> AnyRelation:
     """The query that a frame stands for. Raises `Refused` for what cannot be kept or is not known."""
-    refuse_changing(frame)
+    plan = settled(frames, frame)
     fragments = Fragments(frames, frame._jdf.queryExecution().analyzed())
-    return Reader(frames, fragments, PLANS).read(frames.optimized(frame))
+    return Reader(frames, fragments, PLANS).read(frames.optimized(frame, plan))
 
 
 __all__ = ["Frame", "Frames", "columns_of", "read", "table_schema", "settings"]

@@ -2,17 +2,16 @@
 
 import re
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 from tidemill.pipeline.errors import Refused
+from tidemill.sql.catalyst.clocks import CLOCKS, with_references
 from tidemill.sql.catalyst.expression import CHANGING, expressions_of, kind_of, place_of
+from tidemill.sql.catalyst.session import Frames
 
-CLOCKS = {
-    "CurrentTimestamp": "current_timestamp()",
-    "Now": "now()",
-    "CurrentDate": "current_date()",
+SETTINGS = {
     "CurrentTime": "current_time()",
-    "LocalTimestamp": "localtimestamp()",
     "CurrentUser": "current_user()",
     "CurrentDatabase": "current_database()",
     "CurrentCatalog": "current_catalog()",
@@ -20,14 +19,20 @@ CLOCKS = {
 _CLASS = re.compile(r'"class":"org\.apache\.spark\.sql\.catalyst\.expressions\.(\w+)"')
 
 
-def refuse_changing(frame: DataFrame) -> None:
-    """Raises `Refused` if the query asks for the time of the step or, maybe over constants, for chance."""
-    changing = {**CLOCKS, **CHANGING}
+def settled(frames: Frames, frame: DataFrame) -> JavaObject:
+    """The analyzed plan of a query, in which nothing changes but the step's clock in a WHERE.
+
+    Raises `Refused` if it asks for the clock elsewhere or, maybe over constants, for chance.
+    """
+    changing = {**SETTINGS, **CHANGING}
     plan = frame._jdf.queryExecution().analyzed()
+    clocked = False
     for name in _CLASS.findall(str(plan.toJSON())):
+        clocked |= name in CLOCKS
         if name in changing:
             places = (place_of(node) for node in expressions_of(plan) if kind_of(node) == name)
             raise Refused(
                 f"{next(places, '')}{changing[name]} gives another value each time: "
                 "compute it before the rows are inserted"
             )
+    return with_references(frames.spark, plan) if clocked else plan

@@ -96,15 +96,7 @@ def read(node: JavaObject, scope: Scope) -> Tree:
     kind = kind_of(node)
     if kind in TRANSPARENT:
         return read(node.child(), scope)
-    if kind in SUBQUERIES:
-        raise Refused(
-            f"{place_of(node)}{SUBQUERIES[kind]} is not supported yet: make it a view of its own and join it"
-        )
-    if kind in CHANGING or not node.deterministic():
-        raise Refused(
-            f"{place_of(node)}{CHANGING.get(kind, node.sql())} gives another value each time: "
-            "compute it before the rows are inserted"
-        )
+    _refuse(node, kind)
     if kind == "Literal":
         return literal.read(node)
     spark_type = json.loads(node.dataType().json())
@@ -118,13 +110,27 @@ def read(node: JavaObject, scope: Scope) -> Tree:
         return decimals.unscaled(arguments[0])
     if kind == "MakeDecimal":
         return decimals.scaled(arguments[0], spark_type)
-    if kind == intervals.CONVERSION and (inner := intervals.there_and_back(arguments[0], spark_type)):
-        return inner
-    if kind == "TimestampAddInterval" and (
-        moved := intervals.moved(arguments[0], node, lambda part: read(part, scope))
-    ):
-        return moved
-    return Call(spark_type, kind, arguments, options(node))
+    moved = None
+    if kind == intervals.CONVERSION:
+        moved = intervals.there_and_back(arguments[0], spark_type)
+    elif kind == "TimestampAddInterval":
+        moved = intervals.moved(arguments[0], node, lambda part: read(part, scope))
+    return moved or Call(spark_type, kind, arguments, options(node))
+
+
+def _refuse(node: JavaObject, kind: str) -> None:
+    """Raise `Refused` for what has no fixed value, or not one of this row alone."""
+    if kind in SUBQUERIES:
+        raise Refused(
+            f"{place_of(node)}{SUBQUERIES[kind]} is not supported yet: make it a view of its own and join it"
+        )
+    if kind in CHANGING or not node.deterministic():
+        raise Refused(
+            f"{place_of(node)}{CHANGING.get(kind, node.sql())} gives another value each time: "
+            "compute it before the rows are inserted"
+        )
+    if kind == "OuterReference":
+        raise Refused(f"{node.name()} in this place: compare a value of the row with it in a WHERE")
 
 
 def _members(node: JavaObject) -> list[Tree]:

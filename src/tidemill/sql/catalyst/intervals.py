@@ -15,7 +15,7 @@ UTC = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
 
 
 def moved(time: Tree, node: JavaObject, read: Callable[[JavaObject], Tree]) -> Tree | None:
-    """`time` moved by the interval of a TimestampAddInterval, unless its length is known to nobody but Spark."""
+    """`time` moved by the interval of a TimestampAddInterval; None if only Spark can tell its length."""
     length = _length(node.interval(), read)
     if length is None:
         return None
@@ -35,15 +35,24 @@ def there_and_back(number: Tree, spark_type: str) -> Tree | None:
 
 
 def length_us(interval: JavaObject) -> int | None:
-    """Of a constant interval without months; days count 24 hours. None for any other expression."""
+    """As `days_and_us`, where days have 24 hours."""
+    found = days_and_us(interval)
+    return None if found is None else found[0] * DAY_US + found[1]
+
+
+def days_and_us(interval: JavaObject) -> tuple[int, int] | None:
+    """Whole days and microseconds of a constant interval without months. None for any other expression."""
     if _kind(interval) != "Literal" or interval.value() is None:
         return None
     spark_type, value = str(json.loads(interval.dataType().json())), interval.value()
     if spark_type == "interval":
         if get_field(value, "months"):
             return None
-        return int(get_field(value, "days")) * DAY_US + int(get_field(value, "microseconds"))
-    return None if "month" in spark_type or "year" in spark_type else int(value)
+        return int(get_field(value, "days")), int(get_field(value, "microseconds"))
+    if "month" in spark_type or "year" in spark_type:
+        return None
+    days = abs(int(value)) // DAY_US * (1 if value > 0 else -1)  # both parts have the sign of the whole
+    return days, int(value) - days * DAY_US
 
 
 def _length(interval: JavaObject, read: Callable[[JavaObject], Tree]) -> Tree | None:

@@ -91,11 +91,14 @@ class Frames:
     def _rows(self, session: JavaObject, plan: JavaObject) -> JavaObject:
         return jvm(self.spark).org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
 
-    def optimized(self, frame: DataFrame) -> JavaObject:
-        """Spark's optimized plan. Not the frame's own, in which whatever the user cached is a leaf."""
+    def optimized(self, frame: DataFrame, analyzed: JavaObject | None = None) -> JavaObject:
+        """Spark's optimized plan, of another analyzed one if given. Not the frame's own, in which whatever the
+        user cached is a leaf."""
         session = frame._jdf.sparkSession()
         with self._active(session):
-            return session.sessionState().optimizer().execute(frame._jdf.queryExecution().analyzed())
+            return (
+                session.sessionState().optimizer().execute(analyzed or frame._jdf.queryExecution().analyzed())
+            )
 
     @contextmanager
     def _active(self, session: JavaObject) -> Iterator[None]:

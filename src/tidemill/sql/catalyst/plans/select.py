@@ -9,6 +9,7 @@ from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import items, place_of
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.schema import attributes, both_true, conjuncts, schema_of
+from tidemill.sql.catalyst.plans.temporal import read_condition, tells_time
 from tidemill.sql.relation import AnyRelation
 
 
@@ -37,16 +38,21 @@ def read_python(reader: Reader, plan: JavaObject) -> relation.Project:
 
 
 def read_filter(reader: Reader, plan: JavaObject) -> AnyRelation:
-    """A filter; in two when Spark must test later conditions: it sees only what passed the first."""
+    """A filter; in two when Spark must test later conditions: it sees only what passed the first.
+
+    Conditions on the step's clock come last, since rows that may still pass them are kept.
+    """
     child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
-    parts = [reader.scalar(part, scope, schema) for part in conjuncts(plan.condition())]
+    nodes = conjuncts(plan.condition())
+    clocked = tuple(read_condition(reader, node, scope, schema) for node in nodes if tells_time(node))
+    parts = [reader.scalar(node, scope, schema) for node in nodes if not tells_time(node)]
     ours = list(takewhile(lambda part: not part.unproved, parts))
     found = reader.read(child)
     for some in (ours, parts[len(ours) :]):
         condition = both_true(some)
         if condition:
             found = relation.Filter(schema_of(plan), place_of(plan), found, condition)
-    return found
+    return relation.Temporal(schema_of(plan), place_of(plan), found, clocked) if clocked else found
 
 
 def read_same(reader: Reader, plan: JavaObject) -> AnyRelation:
