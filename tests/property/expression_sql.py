@@ -25,6 +25,8 @@ class Sql:
     """Arguments from here on are of one type, if the function's are not all."""
     counts: tuple[int, ...] = ()
     """How many arguments, where any number will do."""
+    member: bool = False
+    """Its second argument is an element of the first."""
     constants: Constants = ()
     """Values for the constant arguments, one tuple for each try."""
 
@@ -134,6 +136,15 @@ SQL: dict[str, Sql] = {
     "CreateArray": Sql("array({all})", counts=(1, 2, 3)),
     "GetArrayItem": Sql("{0}[{1}]"),
     "Size": Sql(java=True),
+    "ElementAt": function("element_at", 2, constants=((1,), (-1,), (2,), (-3,), (7,), (0,))),
+    "GetMapValue": Sql("{0}[{1}]"),
+    "ArrayContains": function("array_contains", 2, member=True),
+    "MapKeys": function("map_keys"),
+    "MapValues": function("map_values"),
+    "MapEntries": function("map_entries"),
+    "StringSplit": function(
+        "split", 3, constants=tuple((part, -1) for part in ("a", "%", "é", "aa", " ", "日", "😀a"))
+    ),
     "Floor": function("floor"),
     "Ceil": function("ceil"),
     "Round": function("round", 2, constants=((0,), (1,), (3,), (20,), (-1,))),

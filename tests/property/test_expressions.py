@@ -38,7 +38,8 @@ from property.expression_values import (
 from tidemill.pipeline import types
 from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.expressions import compile, supports  # noqa: A004
-from tidemill.pipeline.expressions.proved import TABLE, Proved
+from tidemill.pipeline.expressions.entry import Proved
+from tidemill.pipeline.expressions.proved import TABLE
 from tidemill.pipeline.plan import expression as ex
 
 WIDTH = 150
@@ -107,6 +108,8 @@ def signatures(entry: Proved, sql: Sql) -> Iterator[tuple[tuple[pa.DataType, ...
         alike = 0 if entry.same else sql.alike_from or count
         free, bound = options[: alike + 1], count - alike - 1
         for arguments in zip(*padded(free), strict=True) if sql.independent else product(*free):
+            if sql.member and arguments[0].value_type != arguments[1]:
+                continue
             for to in results:
                 yield (*arguments, *(arguments[-1],) * bound), to
 

@@ -23,6 +23,9 @@ VIEWS = {
         LATERAL VIEW OUTER explode(x) o AS e""",
     "pairs": "SELECT c, x, e FROM t LATERAL VIEW explode(a) q AS x LATERAL VIEW posexplode(af) o AS p, e",
     "of_columns": "SELECT c, explode(array(i, l, 3)) AS x FROM t",
+    "words": "SELECT c, p, x FROM t LATERAL VIEW OUTER posexplode(split(s, 'a')) q AS p, x",
+    "entry_structs": "SELECT c, e.key, e FROM t LATERAL VIEW explode(map_entries(m)) q AS e",
+    "names": "SELECT c, explode_outer(map_keys(m)) AS name, element_at(a, 1) AS x FROM t WHERE size(a) > 0",
     "stacked": "SELECT c, stack(3, 'i', i, 'y', cast(y AS INT), 'h') AS (name, v) FROM t",
     "counted": "SELECT c, x, count(*) AS n, sum(l) AS l FROM t LATERAL VIEW explode(a) q AS x GROUP BY c, x",
     "different": "SELECT DISTINCT c, k, x FROM t LATERAL VIEW explode(af) q AS x",
@@ -35,7 +38,6 @@ VIEWS = {
 }
 IN_SPARK = {
     "in_spark": "SELECT c, x FROM t LATERAL VIEW explode(filter(a, z -> z > 1)) q AS x WHERE x < 3",
-    "words": "SELECT c, p, x FROM t LATERAL VIEW OUTER posexplode(split(s, 'a')) q AS p, x",
     "letters": "SELECT c, x FROM t LATERAL VIEW explode(split(s, '')) q AS x",
     "made_maps": "SELECT c, name, v FROM t LATERAL VIEW explode(map('i', i, 'l', l)) q AS name, v",
 }

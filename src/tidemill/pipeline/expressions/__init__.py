@@ -7,9 +7,10 @@ a differential test against Spark.
 Words: a *kernel* takes the values of a call's arguments for all rows of a batch; a *form* decides how the
 arguments are evaluated before (`evaluation`): a branch that is not taken may not raise.
 
-Read `compiler`, `evaluation`, `proved`, then any kind of kernel: `comparison`, `nulls`, `conditionals`,
-`arithmetic`, `decimals`, `rounding`, `casts` (with `casts_text` and `casts_time`), `strings` (with `patterns`
-and `letters`), `dates`, `nested`; `kernels` and `points` are what they are made of.
+Read `compiler`, `evaluation`, `entry`, `proved`, then any kind of kernel: `comparison`, `nulls`,
+`conditionals`, `arithmetic`, `decimals`, `rounding`, `casts` (with `casts_text` and `casts_time`), `strings`
+(with `patterns` and `letters`), `dates`, `nested`, `collections`; `kernels` and `points` are what they are
+made of.
 
 It knows nothing of Catalyst: whoever reads a Catalyst expression fills the options that the docstring of a
 function names.

@@ -5,19 +5,18 @@ An entry says for which types of arguments and which options its function is pro
 without such a proof fails there. To add a function, add its kernel, an entry here and its SQL there.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.pipeline import types
 from tidemill.pipeline.expressions import (
     arithmetic,
     casts,
     casts_text,
     casts_time,
+    collections,
     comparison,
     conditionals,
     dates,
@@ -29,85 +28,29 @@ from tidemill.pipeline.expressions import (
     rounding,
     strings,
 )
-from tidemill.pipeline.expressions.evaluation import Build, Form, always, intolerant, total
+from tidemill.pipeline.expressions.entry import (
+    ANY,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DECIMAL,
+    FLOATS,
+    INTEGERS,
+    MODES,
+    ORDINALS,
+    PLAIN,
+    STRICT_OR_LAX,
+    TEXT,
+    TIMES,
+    UTC,
+    ZONED,
+    Kinds,
+    Proved,
+    alike,
+    known,
+)
+from tidemill.pipeline.expressions.evaluation import Build, always, intolerant, total
 from tidemill.pipeline.plan.expression import Call, Literal
-
-Kinds = frozenset[str]
-"""Types by their name in Spark's JSON, without what follows a parenthesis: `decimal`, `array`."""
-
-INTEGERS: Kinds = frozenset({"byte", "short", "integer", "long"})
-FLOATS: Kinds = frozenset({"float", "double"})
-DECIMAL: Kinds = frozenset({"decimal"})
-TEXT: Kinds = frozenset({"string"})
-BYTES: Kinds = frozenset({"string", "binary"})
-BOOLEAN: Kinds = frozenset({"boolean"})
-DATE: Kinds = frozenset({"date"})
-TIMES: Kinds = frozenset({"timestamp", "timestamp_ntz"})
-ZONED: Kinds = frozenset({"timestamp"})
-PLAIN: Kinds = INTEGERS | FLOATS | DECIMAL | BYTES | BOOLEAN | DATE | TIMES
-ANY: Kinds = PLAIN | {"array", "struct", "map"}
-
-MODES = ("ANSI", "LEGACY", "TRY")
-STRICT_OR_LAX = ("ANSI", "LEGACY")
-ORDINALS = tuple(map(str, range(1000)))
-UTC = ("UTC", "Etc/UTC", "GMT", "Z")
-
-
-def kind_name(kind: pa.DataType) -> str:
-    json = types.to_spark(kind)
-    return str(json["type"]) if isinstance(json, dict) else json.partition("(")[0]
-
-
-def alike(kinds: Iterable[pa.DataType]) -> bool:
-    """Whether they are one type, but for the nullability of what they contain."""
-    return len({types.sql_name(kind) for kind in kinds}) <= 1
-
-
-@dataclass(frozen=True, slots=True)
-class Proved:
-    """A function, for some types of its arguments."""
-
-    function: str
-    arguments: tuple[Kinds, ...]
-    form: Form
-    to: Kinds = ANY
-    """The types that the call may have; matters for Cast."""
-    options: Mapping[str, tuple[str, ...]] | None = None
-    same: bool = False
-    """All arguments are of one type."""
-    repeats: int = 0
-    """How many of the last arguments may be repeated, or be missing."""
-    constants: frozenset[int] = frozenset()
-    """Which arguments must be constants that are not NULL."""
-    when: Callable[[Call], bool] | None = None
-    """What else must hold."""
-
-    def claims(self, call: Call) -> bool:
-        kinds = self.expected(len(call.arguments))
-        if kinds is None or kind_name(call.type) not in self.to:
-            return False
-        given = [argument.type for argument in call.arguments]
-        return (
-            all(kind_name(kind) in expected for kind, expected in zip(given, kinds, strict=True))
-            and (not self.same or alike(given))
-            and all(call.options.get(name) in allowed for name, allowed in (self.options or {}).items())
-            and all(_known(call, position) for position in self.constants)
-            and (self.when is None or self.when(call))
-        )
-
-    def expected(self, count: int) -> tuple[Kinds, ...] | None:
-        """The types of so many arguments; None if there cannot be so many."""
-        if not self.repeats:
-            return self.arguments if count == len(self.arguments) else None
-        fixed, tail = self.arguments[: -self.repeats], self.arguments[-self.repeats :]
-        if count < len(fixed) or (count - len(fixed)) % self.repeats:
-            return None
-        return fixed + tail * ((count - len(fixed)) // self.repeats)
-
-
-def _known(call: Call, position: int) -> bool:
-    argument = call.arguments[position] if position < len(call.arguments) else None
-    return isinstance(argument, Literal) and argument.value.is_valid
 
 
 def find(call: Call) -> Proved | None:
@@ -425,8 +368,31 @@ def _nested() -> Iterator[Proved]:
     yield Proved("Size", (collections,), total(nested.size), options={"legacySizeOfNull": ("true", "false")})
 
 
+def _collections() -> Iterator[Proved]:
+    array, mapping, integer = frozenset({"array"}), frozenset({"map"}), frozenset({"integer"})
+    yield Proved(
+        "ElementAt",
+        (array, integer),
+        intolerant(collections.element_at),
+        options=_mode(*STRICT_OR_LAX),
+        constants=frozenset({1}),
+        when=collections.within_reach,
+    )
+    for function in ("ElementAt", "GetMapValue"):
+        form = intolerant(collections.value_at)
+        yield Proved(function, (mapping, TEXT), form, when=collections.has_such_keys)
+    found = intolerant(always(collections.contains))
+    yield Proved("ArrayContains", (array, TEXT | integer), found, when=collections.holds_such)
+    yield Proved("MapKeys", (mapping,), intolerant(collections.map_keys))
+    yield Proved("MapValues", (mapping,), intolerant(collections.map_values))
+    yield Proved("MapEntries", (mapping,), intolerant(collections.map_entries))
+    form, known = intolerant(collections.split), frozenset({1, 2})
+    when = collections.splits_plainly
+    yield Proved("StringSplit", (TEXT, TEXT, integer), form, constants=known, when=when)
+
+
 def _names_fields(call: Call) -> bool:
-    return _not_empty(call) and all(_known(call, at) for at in range(0, len(call.arguments), 2))
+    return _not_empty(call) and all(known(call, at) for at in range(0, len(call.arguments), 2))
 
 
 def _rounding() -> Iterator[Proved]:
@@ -466,6 +432,7 @@ TABLE: tuple[Proved, ...] = (
     *_strings(),
     *_dates(),
     *_nested(),
+    *_collections(),
     *_rounding(),
 )
 BY_FUNCTION: dict[str, tuple[Proved, ...]] = {
