@@ -48,7 +48,7 @@ class Judge:
 
     Views may read views before them. A query without the column `c` is asked once for each step.
     `oracle` are other queries for Spark, by view, where the two cannot be the same text; `others` are views
-    that Spark cannot say at all.
+    that Spark cannot say at all. Those of which Spark computes a part must be `planned_in` batch.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class Judge:
         course: History | None = None,
         oracle: Mapping[str, str] | None = None,
         others: "Mapping[str, Other] | None" = None,
+        planned_in: Literal["batch", "inline"] = "inline",
     ) -> None:
         self.spark = spark
         self.root = root
@@ -69,6 +70,7 @@ class Judge:
         self.history = course or history(len(self.views), cases=CASES, steps=STEPS)
         self.oracle = {**self.views, **(oracle or {})}
         self.others = others or {}
+        self.planned_in = planned_in
 
     def wrong(self, way: str) -> Wrong:
         """Where the views differ from Spark's answers when the history goes this way."""
@@ -142,7 +144,7 @@ class Judge:
 
     @contextmanager
     def _tables(self, name: str) -> Iterator[Pipeline]:
-        with Pipeline(self.spark, self.root / name, runtime="inline") as pipeline:
+        with Pipeline(self.spark, self.root / name, runtime=self.planned_in) as pipeline:
             pipeline.sql(";\n".join(table.create for table in self.tables))
             yield pipeline
 
