@@ -9,11 +9,13 @@ function asks to know of a group: some counters, or something about a detail. Fu
 share it.
 
 A change costs its own size for counters and float sums alike, beside a lookup per touched group. MIN, MAX and
-their like keep all values: theirs is times the logarithm of the state.
+their like keep all values: theirs is times the logarithm of the state. What looks at all values of a group,
+such as a percentile, costs as much as the touched groups have.
 
-Read `measure`, then a kind of function: `counts`, `integers`, `decimals`, `floats`, `extremes`; then
-`layout`, which puts the functions of a node together. `limbs` and `rounding` are arithmetic; `keys`
-normalises.
+Read `measure`, then a kind of function: `counts`, `bits`, `integers`, `decimals`, `floats`, `moments`,
+`extremes`; `whole` and what is built on it, `collections` and `percentiles`; `firsts`; `user` and `states`
+for functions in Python; then `layout`, which puts the functions of a node together. `limbs`, `rounding` and
+`products` are arithmetic; `keys` normalises.
 
 To add a function: a subclass of `measure.Function` in the file of its kind, and its name in `FUNCTIONS`. That
 is all if what it measures adds up (`Counters`); if not, it brings a `Detail` and a way to read it (`Looked`).
