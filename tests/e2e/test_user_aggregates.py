@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyspark.sql.functions import pandas_udf
+from pyspark.sql.pandas.functions import pandas_udf
 
 import tidemill
 from tidemill.pipeline.errors import NameTaken, Refused, StepAborted
@@ -195,11 +195,10 @@ def test_one_that_returns_another_type_aborts_until_it_is_replaced(pipeline: tid
 def test_functions_over_pandas_that_were_registered_in_spark_work(
     spark: "SparkSession", pipeline: tidemill.Pipeline
 ) -> None:
-    @pandas_udf("double")  # type: ignore[untyped-decorator]
     def spread(x: pd.Series, k: pd.Series) -> float:
         return float(x.max() - x.min()) + int(k.nunique())
 
-    spark.udf.register("spread", spread)
+    spark.udf.register("spread", pandas_udf(spread, "double"))  # type: ignore[call-overload]
     pipeline.sql("CREATE VIEW v AS SELECT k, spread(x, k) s FROM t GROUP BY k")
     pipeline.insert("t", frame(("a", 2), ("a", 8), ("b", None), ("b", 1)))
     pipeline.step()

@@ -25,8 +25,8 @@ class Oracle:
     """Answers of Spark to queries over tables as they were after each of several steps."""
 
     def __init__(self, spark: SparkSession, tables: Iterable[Table], bags: Sequence[Bags]) -> None:
-        # In a session of its own, so that its names are not those of a pipeline.
-        self._spark = spark.newSession()
+        # In a session of its own, so that its names are not those of a pipeline; it has the same functions.
+        self._spark = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
         self._steps = len(bags)
         for table in tables:
             rows = [

@@ -3,10 +3,16 @@
 Where Spark leaves the order of values to chance, it is asked for what our fixed order stands for.
 """
 
+import zlib
+from typing import Any
+
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.functions import pandas_udf
 
 from property.judge import WAYS, Judge
+from tidemill.api.aggregates import register_aggregate
 
 FROM = "FROM t GROUP BY c, k"
 VIEWS = {
@@ -38,6 +44,11 @@ VIEWS = {
         first(s) FILTER (WHERE b) d {FROM}""",
     "over_all": "SELECT collect_list(v) a, median(f) b, mode(v, true) d, listagg(id, '') b2 FROM p",
     "mixed": f"SELECT c, k, count(*) n, sum(l) s, min(i) a, max(i) b, median(i) d, collect_set(i) e {FROM}",
+    "checksums": f"SELECT c, k, checksum(i, l, s, d, w, b, dt, ts, tn, bin, a) a, checksum(s, a) b {FROM}",
+    "checksums_anew": f"SELECT c, k, checksum_anew(i, l, s, d, w, b, dt, ts, tn, bin, a) a {FROM}",
+    "checksums_mixed": "SELECT c, k, checksum_mixed(id, v) + 1 a, checksum_anew(v) b FROM p GROUP BY c, k",
+    "checksum_of_all": "SELECT checksum(id, v) a FROM p WHERE v > 3",
+    "user_pandas": f"SELECT c, k, distinct_days(dt, s) a {FROM}",
     "pivot_sum": """SELECT * FROM (SELECT c, k, s, l FROM u)
         PIVOT (sum(l) FOR s IN ('a', 'A' AS x, '日本', NULL AS n))""",
     "pivot_two": """SELECT * FROM (SELECT c, k, i, f FROM u)
@@ -75,8 +86,40 @@ SORTED = {
 }
 
 
+class Anew:
+    """A sum over rows of what they show in Python: says whether Spark hands over the same values."""
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, state: int, *values: Any) -> int:
+        return state + zlib.crc32(repr(values).encode())
+
+    def finish(self, state: int) -> int:
+        return state
+
+
+class Checksum(Anew):
+    def retract(self, state: int, *values: Any) -> int:
+        return state - zlib.crc32(repr(values).encode())
+
+
+class Mixed(Checksum):
+    def merge(self, some: int, more: int) -> int:
+        return some + more
+
+
 @pytest.fixture(scope="module")
 def judge(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judge:
+    register_aggregate(spark, "checksum", Checksum, "bigint", None)
+    register_aggregate(spark, "checksum_anew", Anew(), "bigint", None)
+    register_aggregate(spark, "checksum_mixed", Mixed, "bigint", "string, bigint")
+
+    def distinct_days(day: pd.Series, word: pd.Series) -> int:
+        return int(day.nunique()) * 1000 + int(word.notna().sum())
+
+    over_pandas = pandas_udf(distinct_days, "bigint")  # type: ignore[call-overload]
+    spark.udf.register("distinct_days", over_pandas)
     return Judge(spark, tmp_path_factory.mktemp("holistic"), VIEWS, oracle=SORTED)
 
 

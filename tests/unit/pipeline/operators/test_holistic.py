@@ -187,7 +187,7 @@ def percentile(values: list[Any], share: float, turned: bool = False) -> float |
     low, high = numbers[math.floor(place)], numbers[math.ceil(place)]
     if low == high or place == math.floor(place):
         return low
-    return (math.ceil(place) - place) * low + (place - math.floor(place)) * high
+    return low + (place - math.floor(place)) * (high - low)
 
 
 @OPTIONS

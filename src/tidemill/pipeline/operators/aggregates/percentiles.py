@@ -93,7 +93,7 @@ class Percentile(_Percentile):
         below, above = np.floor(position), np.ceil(position)
         low, high = at(below.astype(np.int64)), at(above.astype(np.int64))
         with np.errstate(invalid="ignore"):
-            between = (above - position) * low + (position - below) * high
+            between = low + (position - below) * (high - low)
         return np.asarray(np.where((below == above) | (low == high), low, between))
 
 
