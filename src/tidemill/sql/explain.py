@@ -8,6 +8,7 @@ from tidemill.pipeline import types
 from tidemill.pipeline.operators.registry import OPERATORS
 from tidemill.pipeline.plan import node as nodes
 from tidemill.pipeline.plan.circuit import Circuit
+from tidemill.pipeline.plan.clock import Clock
 from tidemill.pipeline.plan.expression import Call, Column, Tree
 from tidemill.pipeline.plan.node import AggregateCall, AnyNode
 from tidemill.pipeline.zset import from_ipc
@@ -84,7 +85,8 @@ def _does(node: AnyNode, inputs: Sequence[AnyNode]) -> str:
     match node:
         case nodes.Source(table=table, key=key, shard_key=shard_key):
             primary = f" with primary key ({_columns(_names(node), key)})" if key else ""
-            return f"table {table}{primary}, spread by ({_columns(_names(node), shard_key)})"
+            timed = _lateness(node) if isinstance(node, nodes.TimedSource) else ""
+            return f"table {table}{primary}{timed}, spread by ({_columns(_names(node), shard_key)})"
         case nodes.Select(where=where):
             columns = [text(tree, names) for tree in node.columns]
             return _select(node, columns, None if where is None else text(where, names))
@@ -96,8 +98,9 @@ def _does(node: AnyNode, inputs: Sequence[AnyNode]) -> str:
             return f"({', '.join(_names(node))}) = each of {', '.join(rows)}"
         case nodes.Exchange(key=key):
             return f"to the owners of ({_columns(_carried(inputs[0]), key)})"
-        case nodes.Arrange(key=key):
-            return f"by ({_columns(names, key)})"
+        case nodes.Arrange(key=key, order=order):
+            ordered = f", in order of {_columns(names, order)}" if order else ""
+            return f"by ({_columns(names, key)}){ordered}"
         case nodes.Join(condition=condition):
             sides = (f"({_columns(_names(one), _arranged_by(one))})" for one in inputs)
             return " = ".join(sides) + (f" where {text(condition, names)}" if condition else "")
@@ -121,7 +124,13 @@ def _does(node: AnyNode, inputs: Sequence[AnyNode]) -> str:
         case nodes.Sessions(keys=keys, start=start, end=end):
             return f"({_columns(names, (start, end))}) of the session, by ({_columns(names, keys)})"
         case nodes.TopK(keys=keys, order=order):
-            return f"{_reach(node)} in the order of {_order(names, order)}{_each(names, keys)}"
+            return f"{_reach(node)}{_order(names, order)}{_each(names, keys)}"
+        case nodes.Window(keys=keys, order=order, functions=functions):
+            shown = ", ".join(_over(names, one) for one in functions)
+            return f"{shown}{_order(names, order)}{_each(names, keys)}"
+        case nodes.Temporal(conditions=conditions):
+            tests = (f"{names[one.column]} {one.compare} {_clock(one.clock)}" for one in conditions)
+            return f"({', '.join(names)}) while {' and '.join(tests)}"
         case nodes.View(name=name):
             return f"view {name} ({', '.join(_names(node))})"
     return f"({', '.join(_names(node))})"
@@ -144,8 +153,12 @@ def _keeps(node: AnyNode) -> str:
             return "how often each key is in the right"
         case nodes.Loop():
             return "the rows of its nodes, by iteration"
+        case nodes.Temporal():
+            return "the rows that may still come or go"
         case nodes.Sessions():
             return "its rows and the sessions, by time"
+        case nodes.Window():
+            return "its input in order"
         case nodes.TopK():
             return "its input in order, and the last row of each group that is in"
         case nodes.Distinct():
@@ -180,11 +193,39 @@ def _order(names: Sequence[str], order: Sequence[nodes.OrderColumn]) -> str:
         last = "" if by.nulls_last == by.descending else f" nulls {'last' if by.nulls_last else 'first'}"
         return f"{names[by.column]}{' desc' if by.descending else ''}{last}"
 
-    return ", ".join(map(way, order)) or "nothing"
+    return f" in the order of {', '.join(map(way, order))}" if order else ""
+
+
+def _over(names: Sequence[str], window: nodes.WindowCall) -> str:
+    """The function, with the frame unless that is all of the partition."""
+    low, high = _end(names, window.low, "the first"), _end(names, window.high, "the last")
+    whole = window.low == window.high == nodes.Bound()
+    return _call(names, window.call) + ("" if whole else f" from {low} to {high}")
+
+
+def _end(names: Sequence[str], bound: nodes.Bound, outermost: str) -> str:
+    shown = {"rows": f"row {bound.at:+d}", "peers": "its peers", "unbounded": outermost}
+    return names[bound.at] if bound.kind == "value" else shown[bound.kind]
 
 
 def _each(names: Sequence[str], keys: Sequence[int]) -> str:
     return f" for each ({_columns(names, keys)})" if keys else ""
+
+
+def _lateness(node: nodes.TimedSource) -> str:
+    return f", {_names(node)[node.time]} at most {node.lateness_us / 1e6:g} s behind"
+
+
+def _clock(clock: Clock) -> str:
+    """As SQL writes it."""
+    shown = {"timestamp": "now()", "date": "current_date()"}.get(clock.start, "localtimestamp()")
+    for shift in clock.shifts:
+        shown = f"Cast({shown} AS {shift.to})" if shift.to else shown
+        parts = [
+            f"{amount:+g} {unit}" for amount, unit in ((shift.days, "days"), (shift.us / 1e6, "s")) if amount
+        ]
+        shown = " ".join([shown, *parts])
+    return shown
 
 
 def _groups(names: Sequence[str], keys: tuple[int, ...], functions: tuple[AggregateCall, ...]) -> str:

@@ -27,12 +27,15 @@ from tidemill.sql.lower.loop import lower_loop
 from tidemill.sql.lower.order import lower_top_k
 from tidemill.sql.lower.select import lower_filter, lower_project
 from tidemill.sql.lower.sessions import lower_sessions
+from tidemill.sql.lower.temporal import lower_temporal
 from tidemill.sql.lower.union import lower_union
+from tidemill.sql.lower.window import lower_window
 from tidemill.sql.relation import AnyRelation
 
 RULES: tuple[Rule, ...] = (
     lower_leaf,
     lower_constant,
+    lower_temporal,
     lower_project,
     lower_filter,
     lower_join,
@@ -45,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     lower_loop,
     lower_generate,
     lower_top_k,
+    lower_window,
     lower_replicate,
 )
 

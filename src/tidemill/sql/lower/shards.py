@@ -4,7 +4,18 @@ from collections.abc import Iterator
 
 from tidemill.pipeline.plan.expression import Column
 from tidemill.sql.catalog import Catalog
-from tidemill.sql.relation import Aggregate, AnyRelation, Filter, Join, Leaf, Project, Scalar
+from tidemill.sql.relation import (
+    Aggregate,
+    AnyRelation,
+    Filter,
+    Join,
+    Leaf,
+    Project,
+    Scalar,
+    Sessions,
+    TopK,
+    Window,
+)
 
 Wish = tuple[str, tuple[int, ...]]
 """A table, and the columns by which a relation would have it spread."""
@@ -43,7 +54,7 @@ def join_wishes(relation: AnyRelation) -> Iterator[Wish]:
 def group_wishes(relation: AnyRelation) -> Iterator[Wish]:
     for child in relation.children:
         yield from group_wishes(child)
-    if isinstance(relation, Aggregate) and relation.keys:
+    if isinstance(relation, Aggregate | Sessions | TopK | Window) and relation.keys:
         yield from _wish(relation.child, list(relation.keys))
 
 
@@ -60,7 +71,9 @@ def _trace(relation: AnyRelation, index: int) -> tuple[str, int] | None:
     match relation:
         case Leaf(name=name):
             return name, index
-        case Filter(child=child):
+        case Filter(child=child) | TopK(child=child):
+            return _trace(child, index)
+        case Window(child=child) if index < len(child.schema["fields"]):
             return _trace(child, index)
         case Project(child=child, columns=columns):
             tree = columns[index].tree

@@ -13,6 +13,7 @@ from tidemill.sql.catalyst.plans.order import read_group_limit, read_limit
 from tidemill.sql.catalyst.plans.reader import Read, Reader
 from tidemill.sql.catalyst.plans.select import read_filter, read_leaf, read_project, read_python, read_same
 from tidemill.sql.catalyst.plans.union import read_union
+from tidemill.sql.catalyst.plans.window import read_window
 
 PLANS: dict[str, Read] = {
     "LogicalRDD": read_leaf,
@@ -34,6 +35,7 @@ PLANS: dict[str, Read] = {
     "LocalLimit": read_limit,
     "Offset": read_limit,
     "WindowGroupLimit": read_group_limit,
+    "Window": read_window,
     "Repartition": read_same,
     "RepartitionByExpression": read_same,
     "RebalancePartitions": read_same,

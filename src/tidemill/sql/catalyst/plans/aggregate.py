@@ -12,8 +12,8 @@ from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
 from tidemill.sql.catalyst.plans.functions import read_function
 from tidemill.sql.catalyst.plans.reader import Reader
-from tidemill.sql.catalyst.plans.sessions import read_grouped
 from tidemill.sql.catalyst.plans.schema import attributes, name_of, nullable, positions, schema_of
+from tidemill.sql.catalyst.plans.sessions import read_grouped
 
 QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=\w)")
 """The name of a relation before that of a column."""
@@ -28,7 +28,7 @@ def read_aggregate(reader: Reader, plan: JavaObject) -> relation.Aggregate:
     found: dict[int, int] = {}
     for node in items(plan.aggregateExpressions()):
         for call in aggregate_calls(node):
-            function = _function(reader, call, scope, schema)
+            function = read_call(reader, call, scope, schema)
             if function not in functions:
                 functions.append(function)
             found[call.resultId().id()] = len(keys) + functions.index(function)
@@ -50,7 +50,7 @@ def read_aggregate(reader: Reader, plan: JavaObject) -> relation.Aggregate:
     )
 
 
-def _function(reader: Reader, call: JavaObject, scope: Scope, schema: Any) -> relation.Function:
+def read_call(reader: Reader, call: JavaObject, scope: Scope, schema: Any) -> relation.Function:
     inner = call.aggregateFunction()
     name, nodes, options = read_function(inner, reader.frames.spark)
     arguments = tuple(

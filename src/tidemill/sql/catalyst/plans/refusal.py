@@ -9,7 +9,6 @@ FOREIGN = {"LogicalRelation", "HiveTableRelation", "DataSourceV2ScanRelation", "
 REFUSED = {
     "Sort": ("ORDER BY without LIMIT", "a view has no order: sort when you read it"),
     "Tail": ("tail", "take the last rows when you read the view"),
-    "Window": ("a window function (OVER)", "group in a view of its own and join it"),
     "Sample": ("TABLESAMPLE", "its rows are drawn anew each time"),
     "BatchEvalPythonUDTF": ("a table function of Python", "make the rows before you insert them"),
     "ArrowEvalPythonUDTF": ("a table function of Python", "make the rows before you insert them"),
@@ -26,10 +25,4 @@ def refusal(plan: JavaObject, kind: str) -> Refused:
         )
     construct, instead = REFUSED.get(kind, (f"the operation {kind}", ""))
     hint = f": {instead}" if instead else ""
-    return Refused(f"{_own_place(plan, kind)}{construct} is not supported yet in a view{hint}")
-
-
-def _own_place(plan: JavaObject, kind: str) -> str:
-    """Where the construct stands; the plan of a function is placed where its SELECT starts."""
-    own = place_of(plan.expressions().head()) if kind == "Window" else ""
-    return own or place_of(plan)
+    return Refused(f"{place_of(plan)}{construct} is not supported yet in a view{hint}")

@@ -1,0 +1,86 @@
+"""Window functions: OVER (PARTITION BY … ORDER BY … ROWS or RANGE …)."""
+
+import json
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+
+from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.plan.expression import Literal
+from tidemill.sql import relation
+from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.plans.aggregate import read_call
+from tidemill.sql.catalyst.plans.order import read_order
+from tidemill.sql.catalyst.plans.range import moved
+from tidemill.sql.catalyst.plans.reader import Reader
+from tidemill.sql.catalyst.plans.schema import attributes, schema_of
+from tidemill.sql.relation import Edge, Function, Order, Scalar, WindowFunction
+
+PLACES = {"RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist"}
+
+
+def read_window(reader: Reader, plan: JavaObject) -> relation.Window:
+    child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
+    order = read_order(reader, items(plan.orderSpec()), scope, schema)
+    found = []
+    for alias in items(plan.windowExpressions()):
+        window = alias.child()
+        frame = window.windowSpec().frameSpecification()
+        function = _function(reader, window.windowFunction(), frame, scope, schema)
+        edges = (_edge(reader, frame, side, order) for side in (frame.lower(), frame.upper()))
+        found.append(WindowFunction(function, *edges))
+    keys = tuple(reader.scalar(key, scope, schema) for key in items(plan.partitionSpec()))
+    return relation.Window(schema_of(plan), place_of(plan), reader.read(child), keys, order, tuple(found))
+
+
+def _edge(reader: Reader, frame: JavaObject, side: JavaObject, order: tuple[Order, ...]) -> Edge:
+    kind, by_rows = kind_of(side), kind_of(frame.frameType()) == "RowFrame"
+    if kind.startswith("Unbounded"):
+        return Edge()
+    if kind == "CurrentRow":
+        return Edge(rows=0) if by_rows else Edge(peers=True)
+    if kind != "Literal":
+        raise Refused(f"{place_of(side)}{side.sql()} as the bound of a window must be a constant")
+    if by_rows:
+        return Edge(rows=side.value())
+    return Edge(value=moved(order[0], side, reader.frames.spark))
+
+
+def _function(reader: Reader, node: JavaObject, frame: JavaObject, scope: Scope, schema: Any) -> Function:
+    kind = kind_of(node)
+    inner = node.aggregateFunction() if kind == "AggregateExpression" else node
+    match kind_of(inner):
+        case name if name in PLACES:
+            return _plain(inner, (), {})
+        case "NTile":
+            return _plain(inner, (), {"buckets": str(inner.buckets().value())})
+        case "Lag" | "Lead":
+            options = {"away": str(frame.lower().value()), **_nulls(inner)}
+            values = [reader.scalar(one, scope, schema) for one in (inner.input(), inner.default())]
+            return _plain(inner, tuple(values if _is_value(values[1]) else values[:1]), options)
+        case "NthValue":
+            value = reader.scalar(inner.input(), scope, schema)
+            return _plain(inner, (value,), {"nth": str(inner.offset().value()), **_nulls(inner)})
+        case "First" | "Last":
+            value = reader.scalar(inner.child(), scope, schema)
+            condition = node.filter()
+            where = None if condition.isEmpty() else reader.scalar(condition.get(), scope, schema)
+            return _plain(inner, (value,), _nulls(inner), where)
+    if kind != "AggregateExpression":
+        raise Refused(f"{place_of(node)}{node.sql()} OVER (…) is not supported yet in a view")
+    return read_call(reader, node, scope, schema)
+
+
+def _plain(
+    node: JavaObject, arguments: tuple[Scalar, ...], options: dict[str, str], where: Scalar | None = None
+) -> Function:
+    kind = json.loads(node.dataType().json())
+    return Function(kind_of(node), arguments, where, kind, options, str(node.sql()), place_of(node))
+
+
+def _nulls(node: JavaObject) -> dict[str, str]:
+    return {"ignoreNulls": str(node.ignoreNulls()).lower()}
+
+
+def _is_value(default: Scalar) -> bool:
+    return not isinstance(default.tree, Literal) or bool(default.tree.value.is_valid)
