@@ -92,7 +92,7 @@ class Percentile(_Percentile):
         position = np.maximum(counts - 1, 0) * share
         below, above = np.floor(position), np.ceil(position)
         low, high = at(below.astype(np.int64)), at(above.astype(np.int64))
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             between = low + (position - below) * (high - low)
         return np.asarray(np.where((below == above) | (low == high), low, between))
 
