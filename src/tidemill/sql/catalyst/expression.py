@@ -202,7 +202,14 @@ def _fields(node: JavaObject) -> tuple[tuple[str, str], ...]:
 def _shape(node: JavaObject, name: str) -> str:
     if name == "dataType":
         return "child"  # the type of the whole tree says it
-    held = node.getClass().getDeclaredField(name).getType()
+    held = _declared(node.getClass(), name)
     if _expression_class(node).isAssignableFrom(held):
         return "child"
     return _SHAPES.get(str(held.getName()), "value")
+
+
+def _declared(owner: JavaObject, name: str) -> JavaObject:
+    """The type of a field of the class, or of a class that it extends."""
+    while all(field.getName() != name for field in owner.getDeclaredFields()):
+        owner = owner.getSuperclass()
+    return owner.getDeclaredField(name).getType()
