@@ -8,10 +8,10 @@ Words: a *flow* is what goes from node to node in a round; a *state* is the runn
 for; a *spine* is that state at hand; *before* and *after* are the spine without and with this round's change;
 a *fresh* operator sees the whole of its inputs, not a change.
 
-Read `operator` (what one is), then by rising need of state: `select`, `union`, `negate`, `generate` (linear: none),
-`arrange`, `view` (keep what passes), `distinct`, `source` (look up their own), `join` (looks up those of its
-inputs), `aggregate`. `rows` and `matching` are what several share; `registry` finds the operator of a node.
-`Exchange` and `SparkSelect` have none here: a runtime runs them between stages.
+Read `operator` (what one is), then by rising need of state: `select`, `union`, `negate`, `generate` (linear:
+none), `arrange`, `view` (keep what passes), `distinct`, `source` (look up their own), `join` (looks up those
+of its inputs), `aggregate`. `rows` and `matching` are what several share; `registry` finds the operator of a
+node. `Exchange` and `SparkSelect` have none here: a runtime runs them between stages.
 
 To add an operator:
 
