@@ -33,6 +33,13 @@ VIEWS = {
     "counted_paths": f"""WITH RECURSIVE r(c, a, b, w) AS (SELECT c, a, b, w FROM e WHERE {FORWARD}
         UNION ALL SELECT r.c, r.a, e.b, r.w + e.w FROM r JOIN e ON r.c = e.c AND r.b = e.a WHERE {FORWARD})
         SELECT c, a, b, count(*) AS n, min(w) AS least FROM r GROUP BY c, a, b""",
+    "left_levels": """WITH RECURSIVE r(c, a, b, n) AS (SELECT c, a, b, 0 FROM e UNION ALL
+        SELECT r.c, r.b, e.b, n + 1 FROM r LEFT JOIN e ON r.c = e.c AND r.b = e.a AND e.w > 1
+        WHERE n < 3 AND r.b IS NOT NULL) SELECT * FROM r""",
+    "until_blocked": """WITH RECURSIVE r(c, a, b, n) AS (SELECT c, a, b, 0 FROM e UNION ALL
+        SELECT r.c, r.a, e.b, n + 1 FROM r JOIN e ON r.c = e.c AND r.b = e.a WHERE n < 3
+        AND NOT EXISTS (SELECT 1 FROM e x WHERE x.c = r.c AND x.a = r.b AND x.w = 4))
+        SELECT c, a, b, n, count(*) AS x FROM r GROUP BY c, a, b, n""",
     "countdown": """WITH RECURSIVE r(c, n) AS (
         SELECT c, w FROM e UNION ALL SELECT c, n - 1 FROM r WHERE n > 0)
         SELECT c, n, count(*) AS x FROM r GROUP BY c, n""",
@@ -45,6 +52,8 @@ RECURSIVE = {
     "distance": """(c INT, a BIGINT, b BIGINT, w BIGINT) AS SELECT c, a, b, min(w) AS w FROM (
         SELECT c, a, b, w FROM e UNION ALL SELECT d.c, d.a, e.b, d.w + e.w
         FROM distance d JOIN e ON d.c = e.c AND d.b = e.a) GROUP BY c, a, b""",
+    "spread": """(c INT, p BIGINT) AS SELECT c, a AS p FROM e WHERE a = 0
+        UNION SELECT e.c, e.b FROM e WHERE (e.c, e.a) IN (SELECT c, p FROM spread)""",
     "component": """(c INT, p BIGINT, least BIGINT) AS
         WITH links AS (SELECT c, a, b FROM e WHERE a IS NOT NULL AND b IS NOT NULL
             UNION SELECT c, b, a FROM e WHERE a IS NOT NULL AND b IS NOT NULL)
@@ -107,6 +116,11 @@ def reached(bags: Bags) -> Bag:
     return Counter(least(bags["e"]).keys())
 
 
+def spread(bags: Bags) -> Bag:
+    starts = {(row[0], 0) for row in bags["e"] if row[1] == 0}
+    return Counter({*starts, *((c, b) for c, a, b in least(bags["e"]) if a == 0)})
+
+
 def components(bags: Bags) -> Bag:
     links = {(c, x, y, 1) for c, a, b, _ in bags["e"] for x, y in ((a, b), (b, a)) if None not in (a, b)}
     linked: dict[Row, list[int]] = {}
@@ -119,6 +133,7 @@ SEARCHES: dict[str, Callable[[Bags], Bag]] = {
     "reached": reached,
     "doubled": reached,
     "distance": distances,
+    "spread": spread,
     "component": components,
 }
 OTHERS = {

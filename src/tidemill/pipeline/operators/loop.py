@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from tidemill.pipeline import types
 from tidemill.pipeline.errors import StepAborted
-from tidemill.pipeline.operators.arrange import ArrangeOperator
+from tidemill.pipeline.operators.arrange import ArrangeOperator, arranged_by
 from tidemill.pipeline.operators.join import JoinOperator
 from tidemill.pipeline.operators.negate import NegateOperator
 from tidemill.pipeline.operators.operator import Access, Flow, Operator
@@ -30,6 +30,7 @@ from tidemill.pipeline.operators.rows import relabel, shaped
 from tidemill.pipeline.operators.select import SelectOperator
 from tidemill.pipeline.operators.union import UnionOperator
 from tidemill.pipeline.operators.versioned import Versioned
+from tidemill.pipeline.operators.versioned_mark import VersionedMark
 from tidemill.pipeline.plan import node as nodes
 from tidemill.pipeline.plan.expression import column, columns_of, shift
 from tidemill.pipeline.plan.node import AnyNode, Loop, Node
@@ -54,6 +55,7 @@ INNER: tuple[type[Node], ...] = (
     nodes.Distinct,
     nodes.Combine,
     nodes.Aggregate,
+    nodes.Mark,
     *_LINEAR,
 )
 """The nodes that the body of a loop may have."""
@@ -211,6 +213,15 @@ class JoinPart(Part):
         return pairs.with_rows(shaped(kept, self.schema, len(pairs)))
 
 
+class MarkPart(Part):
+    """A mark, which turns at iterations."""
+
+    def __init__(self, inner: nodes.Mark, body: Sequence[AnyNode]) -> None:
+        left, right = (body[index] for index in inner.inputs)
+        sides = _with_iteration(left.schema), _with_iteration(right.schema)
+        super().__init__(_with_iteration(inner.schema), VersionedMark(inner, *sides, arranged_by(left)))
+
+
 class VersionedPart(Part):
     """A node that is not linear: by group, for every iteration at which the group changes."""
 
@@ -225,6 +236,8 @@ def _part(inner: AnyNode, body: Sequence[AnyNode]) -> Part:
             return Part(_with_iteration(inner.schema), None)
         case nodes.Join():
             return JoinPart(inner, body)
+        case nodes.Mark():
+            return MarkPart(inner, body)
         case nodes.Distinct() | nodes.Aggregate():
             return VersionedPart(inner, body[inner.inputs[0]].schema)
     changed = iterated(inner, body)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.plan import node as nodes
-from tidemill.pipeline.plan.expression import call, column
+from tidemill.pipeline.plan.expression import call, column, literal
 from tidemill.pipeline.plan.node import AggregateCall, AnyNode
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.testing import Bag, Bench, Rows, bag, check, feed, spark
@@ -20,6 +20,7 @@ from tidemill.pipeline.zset import ZSet
 
 LONG = pa.int64()
 EDGES = pa.schema([("a", LONG), ("b", LONG)])
+BLOCKED = pa.schema([("p", LONG)])
 ROADS = pa.schema([("a", LONG), ("b", LONG), ("cost", LONG)])
 
 
@@ -59,6 +60,60 @@ def shortest() -> nodes.Loop:
         nodes.Aggregate((8,), kind, (0, 1), least, kind),
     )
     return nodes.Loop((0,), kind, body, 100)
+
+
+def avoiding() -> nodes.Loop:
+    """reach(a, b) where b is not blocked: the mark's right does not refer to the loop."""
+    kind, marked = spark(EDGES), spark(pa.schema([*EDGES, pa.field("exists", pa.bool_(), nullable=False)]))
+    free = call("Not", column(2, pa.bool_()), type=pa.bool_())
+    body: tuple[AnyNode, ...] = (
+        nodes.LoopInput((), kind, 0),
+        nodes.Distinct((0,), kind),
+        nodes.LoopInput((), spark(BLOCKED), 1),
+        nodes.LoopVariable((), kind),
+        nodes.Arrange((3,), kind, (1,)),
+        nodes.Arrange((1,), kind, (0,)),
+        nodes.Join((4, 5), spark(pa.schema([*EDGES, *EDGES])), None),
+        nodes.Select((6,), kind, None, (column(0, LONG), column(3, LONG))),
+        nodes.Union((1, 7), kind),
+        nodes.Distinct((8,), kind),
+        nodes.Arrange((9,), kind, (1,)),
+        nodes.Mark((10, 2), marked),
+        nodes.Select((11,), kind, free, (column(0, LONG), column(1, LONG))),
+    )
+    return nodes.Loop((1, 3), kind, body, 100)
+
+
+def spreading() -> nodes.Loop:
+    """From point 0 along edges: the mark's right is the loop itself."""
+    kind = spark(BLOCKED)
+    marked = spark(pa.schema([*EDGES, pa.field("exists", pa.bool_(), nullable=False)]))
+    seed = call("EqualTo", column(0, LONG), literal(0, LONG), type=pa.bool_())
+    body: tuple[AnyNode, ...] = (
+        nodes.LoopInput((), spark(EDGES), 0),
+        nodes.Distinct((0,), spark(EDGES)),
+        nodes.LoopVariable((), kind),
+        nodes.Arrange((1,), spark(EDGES), (0,)),
+        nodes.Mark((3, 2), marked),
+        nodes.Select((4,), kind, column(2, pa.bool_()), (column(1, LONG),)),
+        nodes.Select((1,), kind, seed, (column(1, LONG),)),
+        nodes.Union((5, 6), kind),
+        nodes.Distinct((7,), kind),
+    )
+    return nodes.Loop((1,), kind, body, 100)
+
+
+def not_blocked(rows: Rows, blocked: Rows) -> Bag:
+    edges = {row for row, weight in bag(rows).items() if weight > 0}
+    closed = {row[0] for row, weight in bag(blocked).items() if weight > 0}
+    found = {(a, b) for a, b in edges if b not in closed}
+    while more := {(a, d) for a, b in found for c, d in edges if b == c and d not in closed} - found:
+        found |= more
+    return Counter(found)
+
+
+def from_zero(rows: Rows) -> Bag:
+    return Counter({(b,): 1 for a, b in reached(rows) if a == 0})
 
 
 def reached(rows: Rows) -> Bag:
@@ -106,7 +161,7 @@ def _rest(loop: nodes.Loop) -> tuple[Any, ...]:
 
 
 @given(graphs(EDGES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_is_reached_follows_edges_that_come_and_go(
     open_spine: Callable[[StateSpec], Any], steps: list[tuple[ZSet]]
 ) -> None:
@@ -114,11 +169,36 @@ def test_what_is_reached_follows_edges_that_come_and_go(
 
 
 @given(graphs(ROADS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_distances_follow_roads_that_come_and_go(
     open_spine: Callable[[StateSpec], Any], steps: list[tuple[ZSet]]
 ) -> None:
     check(arranged(ROADS, shortest()), steps, distances, open_spine=open_spine)
+
+
+@given(graphs(EDGES), graphs(BLOCKED))
+@settings(max_examples=40, deadline=None)
+def test_ways_that_are_blocked_open_and_close(
+    open_spine: Callable[[StateSpec], Any], edges: list[tuple[ZSet]], blocked: list[tuple[ZSet]]
+) -> None:
+    steps = [(edge, block) for (edge,), (block,) in zip(edges, blocked, strict=False)]
+    inputs = [
+        feed(EDGES),
+        nodes.Arrange((0,), spark(EDGES), (0,)),
+        feed(BLOCKED),
+        nodes.Arrange((2,), spark(BLOCKED), (0,)),
+    ]
+
+    check([*inputs, avoiding()], steps, not_blocked, open_spine=open_spine)
+
+
+@given(graphs(EDGES))
+@settings(max_examples=40, deadline=None)
+def test_what_is_in_the_loop_itself_can_be_asked(
+    open_spine: Callable[[StateSpec], Any], steps: list[tuple[ZSet]]
+) -> None:
+    loop = spreading()
+    check(arranged(EDGES, loop), steps, from_zero, open_spine=open_spine)
 
 
 def test_a_cycle_does_not_keep_itself_alive() -> None:
