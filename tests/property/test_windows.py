@@ -99,3 +99,12 @@ def judge(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judg
 @pytest.mark.parametrize("way", WAYS)
 def test_window_functions_are_at_each_step_what_spark_answers(judge: Judge, way: str) -> None:
     assert not judge.wrong(way)
+
+
+def test_so_they_are_where_only_what_a_change_reaches_is_computed(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.pipeline.operators.window._SMALL_ROWS", -1)
+    judge.root /= "near"
+
+    assert not judge.wrong("small steps")

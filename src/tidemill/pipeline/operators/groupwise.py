@@ -9,8 +9,9 @@ import numpy as np
 
 from tidemill.pipeline.operators.aggregates.measure import Touched
 from tidemill.pipeline.operators.operator import Access, Flow, Operator
+from tidemill.pipeline.operators.rows import settled
 from tidemill.pipeline.plan.node import Node
-from tidemill.pipeline.zset import ZSet, concat, concat_rows, consolidate, group_rows
+from tidemill.pipeline.zset import ZSet, concat, concat_rows, group_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +38,11 @@ class GroupwiseOperator(Operator):
         self.nothing = ZSet.empty(node.schema)
         self._pending: Pending | None = None
 
+    @property
+    def pending(self) -> bool:
+        """Whether an earlier round of this step, or of one that was given up, waits for the last."""
+        return self._pending is not None
+
     @abstractmethod
     def touched(self, inputs: Sequence[Flow]) -> Touched:
         """The groups that a change touches, each once."""
@@ -59,7 +65,7 @@ class GroupwiseOperator(Operator):
         if not len(pending.groups):
             return (self.nothing,)
         new = self.rows(access, pending.groups, before=False)
-        return (consolidate(concat([pending.old.negate(), new], self.node.schema)),)
+        return (settled(concat([pending.old.negate(), new], self.node.schema)),)
 
     def _extended(self, groups: Touched, access: Access) -> Pending:
         """With groups that no earlier round touched: as they are before this one, they were before all."""

@@ -61,7 +61,8 @@ def comes_before(
 
     `or_equal` says what is true of equal ones, for all or for each row.
     """
-    both = pa.concat_batches([left, right.cast(left.schema)])
+    columns = [_together(one, other) for one, other in zip(left.columns, right.columns, strict=True)]
+    both = pa.RecordBatch.from_arrays(columns, [str(index) for index in range(len(columns))])
     less = np.zeros(len(left), np.bool_)
     equal = np.ones(len(left), np.bool_)
     for code in order_codes(both, range(both.num_columns), directions):
@@ -70,6 +71,14 @@ def comes_before(
         equal &= mine == other
     found: npt.NDArray[np.bool_] = less | (equal & or_equal)
     return found
+
+
+def _together(one: pa.Array, other: pa.Array) -> pa.Array:
+    """The values of both; decimals of one scale compare, however many digits they have."""
+    if one.type != other.type and pa.types.is_decimal(one.type):
+        widest = pa.decimal128(38, one.type.scale)
+        one, other = one.cast(widest), other.cast(widest)
+    return pa.concat_arrays([one, other.view(one.type) if other.type != one.type else other])
 
 
 def dense_ranks(codes: Codes, length: int) -> npt.NDArray[np.int64]:

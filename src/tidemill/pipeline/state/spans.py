@@ -15,24 +15,26 @@ from tidemill.pipeline.state.piece import Piece, join
 from tidemill.pipeline.state.run import Run, expand
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.zset.hashing import Hashes
-from tidemill.pipeline.zset.value import Indices, Mask, batch, pick, take_rows
+from tidemill.pipeline.zset.value import Indices, Mask, pick, take_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
     """For each probe a place between the rows of its key: right before those with these values, or `after`.
 
-    `values` are of the leading columns of the state's order, as many as it has columns. With `row_hashes`,
-    which needs values of all of them, the place is beside that one row among its equals.
+    `values` are of the leading columns of the state's order, as many as it has columns; or, in the same
+    directions, of other `columns` that ascend whenever those do. With `row_hashes`, which needs values of
+    all order columns, the place is beside that one row among its equals.
     """
 
     values: pa.RecordBatch
     after: bool = False
     row_hashes: Hashes | None = None
+    columns: tuple[int, ...] | None = None
 
     def take(self, probes: Indices) -> "Place":
         hashes = None if self.row_hashes is None else self.row_hashes[probes]
-        return Place(take_rows(self.values, probes), self.after, hashes)
+        return Place(take_rows(self.values, probes), self.after, hashes, self.columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +106,9 @@ def _rows_before(pieces: Sequence[Piece], spans: Spans, spec: StateSpec, place: 
 
 def _before(piece: Piece, rows: Indices, spec: StateSpec, place: Place) -> Mask:
     columns = place.values.num_columns
-    mine = take_rows(pick(piece.z.rows, spec.order[:columns]), rows)
-    values = batch(place.values.columns, mine.schema, len(rows))
+    mine = take_rows(pick(piece.z.rows, place.columns or spec.order[:columns]), rows)
     equal: Mask | bool = place.after
     if place.row_hashes is not None:
         hashes = piece.row_hashes[rows]
         equal = hashes <= place.row_hashes if place.after else hashes < place.row_hashes
-    return comes_before(mine, values, spec.directions[:columns], or_equal=equal)
+    return comes_before(mine, place.values, spec.directions[:columns], or_equal=equal)

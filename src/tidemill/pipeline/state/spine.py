@@ -156,6 +156,14 @@ class Spine:
         span, taken = spans.take(pieces, self.spec)
         return self._verified(Matches(order[spans.probe[span]], taken.z), keys)
 
+    def weigh(self, hashes: Hashes) -> Indices:
+        """How many rows a lookup of each of these hashes would meet, at most. Costs keys * runs * log(rows)."""
+        order = np.argsort(hashes, kind="stable")
+        _, spans = find_spans(list(self._runs(False, hashes[order])), hashes[order])
+        found = np.zeros(len(hashes), np.int64)
+        np.add.at(found, order[spans.probe], spans.count)
+        return found
+
     def scan(self, *, before: bool = False) -> Iterator[ZSet]:
         """All rows, each once, in pieces of bounded size."""
         for piece in stream(list(self._runs(before)), self.spec):

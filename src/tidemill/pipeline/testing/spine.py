@@ -101,14 +101,20 @@ class ModelSpine:
 
     def _is_before(self, matches: Matches, place: Place) -> npt.NDArray[np.bool_]:
         places = _ranked(place.values, self.spec)
+        rows = matches.found.rows
+        ranks = self._ranks(rows) if place.columns is None else _ranked(pick(rows, place.columns), self.spec)
         found = []
-        for probe, rank in zip(matches.probe, self._ranks(matches.found.rows), strict=True):
+        for probe, rank in zip(matches.probe, ranks, strict=True):
             wanted = places[probe]
             if place.row_hashes is not None:
                 wanted = (*wanted, int(place.row_hashes[probe]))
             mine = rank[: len(wanted)]
             found.append(mine < wanted or (mine == wanted and place.after))
         return np.array(found, np.bool_)
+
+    def weigh(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        held = hash_rows(self._state(before=False).rows, self.spec.key)
+        return np.array([np.count_nonzero(held == one) for one in hashes], np.int64)
 
     def scan(self, *, before: bool = False) -> Iterator[ZSet]:
         state = consolidate(self._state(before=before))

@@ -2,18 +2,32 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill.pipeline.operators.windows import sort_rows
 from tidemill.pipeline.plan.node import AggregateCall, Arrange, Bound, OrderColumn, Window, WindowCall
 from tidemill.pipeline.state.spec import StateSpec
-from tidemill.pipeline.testing import Bag, Rows, bag, check, feed, spark, streams
+from tidemill.pipeline.testing import Bag, Bench, Rows, bag, check, feed, spark, streams
+from tidemill.pipeline.zset import ZSet
 from unit.pipeline.operators.test_top_k import place
+
+
+@pytest.fixture(params=["whole", "near"], autouse=True, scope="module")
+def computed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Partitions as a whole, or only what a change reaches where that is possible."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "near":
+            patch.setattr("tidemill.pipeline.operators.window._SMALL_ROWS", -1)
+        yield
+
 
 # The order is of all columns, so that there are no ties but equal rows; bounds are those of column 1.
 SCHEMA = pa.schema([("k", pa.int8()), ("v", pa.int8()), ("x", pa.float64()), ("b", pa.bool_())])
@@ -29,6 +43,7 @@ FRAMES = [
     (Bound(), Bound("peers")),
     (Bound("peers"), Bound()),
     (Bound("peers"), Bound("rows", 1)),
+    (Bound("peers"), Bound("peers")),
 ]
 
 
@@ -180,10 +195,10 @@ def tile(at: int, size: int, buckets: int) -> int:
     return next(bucket for bucket in range(buckets) if at < sum(bounds[: bucket + 1])) + 1
 
 
-@given(streams([SCHEMA], max_steps=3), st.integers(1, 4), st.integers(-3, 3), st.booleans())
+@given(streams([SCHEMA], max_steps=3), st.integers(1, 4), st.integers(-3, 3), st.booleans(), st.booleans())
 @settings(max_examples=50, deadline=None)
 def test_places_and_neighbours(
-    open_spine: Callable[[StateSpec], Any], steps: Any, buckets: int, away: int, ignore: bool
+    open_spine: Callable[[StateSpec], Any], steps: Any, buckets: int, away: int, ignore: bool, alone: bool
 ) -> None:
     nulls = str(ignore).lower()
     calls = [
@@ -207,10 +222,22 @@ def test_places_and_neighbours(
             for at, row in enumerate(group):
                 there, value = neighbour(at, group)
                 default = value if there else row[0]
-                found[(*row, at + 1, tile(at, len(group), buckets), value, default)] += 1
+                places = () if alone else (at + 1, tile(at, len(group), buckets))
+                found[(*row, *places, value, default)] += 1
         return found
 
+    if alone:  # without functions of the whole partition
+        calls = calls[2:]
     check(window([WindowCall(one) for one in calls], ORDER), steps, answer, open_spine=open_spine)
+
+
+def _monotone(change: ZSet, *, down: bool) -> ZSet:
+    """The change with bounds that are the value, moved."""
+    value = change.rows.column(1)
+    back, ahead = (2.5, -1.5) if down else (-2.5, 1.5)
+    bounds = [pc.add(value, back), pc.add(value, ahead)]
+    columns = [change.rows.column(0), value, *bounds]
+    return change.with_rows(pa.RecordBatch.from_arrays(columns, schema=change.schema))
 
 
 BOUNDED = pa.schema([("k", pa.int8()), ("v", pa.float64()), ("low", pa.float64()), ("high", pa.float64())])
@@ -222,6 +249,7 @@ def test_frames_by_value_take_in_what_lies_between_the_bounds(
     open_spine: Callable[[StateSpec], Any], steps: Any, down: bool, last: bool
 ) -> None:
     order = (OrderColumn(1, down, last),)
+    steps = [tuple(_monotone(change, down=down) for change in step) for step in steps]
     fields = [*spark(BOUNDED)["fields"], {"name": "n", "type": "long", "nullable": True, "metadata": {}}]
     calls = (WindowCall(call("Count", "long"), Bound("value", 2), Bound("value", 3)),)
     node = Window((1,), {"type": "struct", "fields": fields}, (0,), order, calls)
@@ -239,3 +267,27 @@ def test_frames_by_value_take_in_what_lies_between_the_bounds(
         )
 
     check(nodes, steps, answer, open_spine=open_spine)
+
+
+def test_a_change_in_a_large_partition_reads_what_is_near(
+    open_spine: Callable[[StateSpec], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+    fields = [*spark(schema)["fields"], {"name": "s", "type": "long", "nullable": True, "metadata": {}}]
+    calls = (WindowCall(call("Sum", "long", 1), Bound("rows", -2), Bound("rows", 1)),)
+    node = Window((0,), {"type": "struct", "fields": fields}, (0,), (OrderColumn(1),), calls)
+    bench = Bench([feed(schema), node], open_spine)
+    bench.step([ZSet.of(pa.record_batch({"k": [0] * 2000, "v": range(0, 4000, 2)}, schema))])
+    sorted_rows: list[int] = []
+
+    def counted(found: ZSet, *args: Any) -> Any:
+        sorted_rows.append(len(found))
+        return sort_rows(found, *args)
+
+    monkeypatch.setattr("tidemill.pipeline.operators.window.sort_rows", counted)
+    change = bench.step([ZSet.of(pa.record_batch({"k": [0], "v": [1001]}, schema))])
+
+    near = [996, 998, 1000, 1001, 1002, 1004, 1006]
+    new = change.filter(change.weights > 0).rows.column(2).to_pylist()
+    assert sorted(new) == [sum(near[at : at + 4]) for at in range(4)]
+    assert max(sorted_rows) <= 8

@@ -79,6 +79,9 @@ def test_the_model_answers_as_the_real_one(files: RunFiles, data: st.DataObject)
             assert answers(model.lookup(keys, hashes, before=before)) == answers(
                 real.lookup(keys, hashes, before=before)
             )
+            if not before:
+                met = np.bincount(real.lookup(keys, hashes).probe, minlength=keys.num_rows)
+                assert (real.weigh(hashes) >= met).all()
             low, high = (data.draw(places(change, spec, keys.num_rows)) for _ in range(2))
             bounds = {"low": low, "high": high, "before": before}
             assert answers(model.between(keys, hashes, **bounds)) == answers(

@@ -4,7 +4,7 @@ Words: a *partition* is the rows that are equal in the keys; *peers* are those o
 order; a *frame* is what of its partition a function sees from a row, as two places.
 
 Read `partitions` (rows in order), `frames`, then the functions: `ranks`, `values`, `extremes`, `totals`, and
-`pairs` for all others. `functions` finds the one of a call.
+`pairs` for all others. `functions` finds the one of a call; `reach` says which rows a change may concern.
 """
 
 from tidemill.pipeline.operators.windows.functions import compile_call

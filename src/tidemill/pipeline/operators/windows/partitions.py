@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from tidemill.pipeline.operators.aggregates.measure import stretches
 from tidemill.pipeline.state.order import Direction, dense_ranks, order_codes
-from tidemill.pipeline.zset import ZSet, group_rows
-from tidemill.pipeline.zset.value import Indices, take_rows
+from tidemill.pipeline.zset import ZSet, group_rows, sum_groups
+from tidemill.pipeline.zset.value import Indices, Mask, take_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,10 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partitions:
-    """For each row: the number of its partition and where that starts and stops; the same for its peers."""
+    """For each row whose it is, the number of its partition, where that starts and stops; as of its peers."""
 
     rows: pa.RecordBatch
+    owner: Indices
     number: Indices
     start: Indices
     stop: Indices
@@ -42,16 +43,24 @@ def sort_rows(found: ZSet, owner: Indices, ordering: Ordering) -> Partitions:
     is left out. Peers go by their hash.
     """
     groups = group_rows(found.rows)
-    copies = groups.sum(found.weights)
-    there = np.flatnonzero(copies > 0)
-    first, copies = groups.first[there], copies[there]
+    row = groups.number()
+    order = np.lexsort((row, owner))  # the same row may belong to several owners
+    starts = np.flatnonzero(_changes(owner[order]) | _changes(row[order]))
+    copies = sum_groups(found.weights[order], starts)
+    first, copies = order[starts[copies > 0]], copies[copies > 0]
     rows = take_rows(found.rows, first)
     codes = order_codes(rows, ordering.columns, ordering.directions)
-    order = np.lexsort([groups.hashes[there], *codes[::-1], owner[first]])
+    order = np.lexsort([groups.hashes[row[first]], *codes[::-1], owner[first]])
     copy = np.repeat(order, copies[order])
     peer = dense_ranks([owner[first], *codes], len(first))[copy]
     number = dense_ranks([owner[first]], len(first))[copy]
-    return Partitions(take_rows(rows, copy), number, *_ends(number), peer, *_ends(peer))
+    return Partitions(take_rows(rows, copy), owner[first][copy], number, *_ends(number), peer, *_ends(peer))
+
+
+def _changes(numbers: Indices) -> Mask:
+    changes = np.ones(len(numbers), np.bool_)
+    changes[1:] = numbers[1:] != numbers[:-1]
+    return changes
 
 
 def _ends(number: Indices) -> tuple[Indices, Indices]:
