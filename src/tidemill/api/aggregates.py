@@ -20,6 +20,28 @@ _cloudpickle: Any = cloudpickle
 NEEDED = ("zero", "add", "finish")
 
 
+class Aggregates:
+    """What has a session, and makes aggregates known to it."""
+
+    spark: SparkSession
+
+    def aggregate(
+        self, name: str, aggregate: Any, *, returns: str, takes: str | None = None
+    ) -> Callable[..., Any]:
+        """Make an aggregate in Python known to this session, for `sql` and, as what is returned, for frames.
+
+        It is an object, or a class of one, with `zero()`, `add(state, *values)` and `finish(state)`; `add`
+        returns the state. With `retract(state, *values)` each group has a state and a change costs its own
+        size; without, a group that is touched is computed anew. With `merge(state, state)` less travels. No
+        result may depend on the order of rows. A state is what msgspec can write, read back as the type that
+        `zero` is annotated to return. `returns` and `takes` are types of Spark: "double", "bigint, string".
+
+        A view keeps the code with which it was created, also when the pipeline is opened again; another one
+        of the same name serves the views that are created after. Raises `Refused` for what cannot be kept.
+        """
+        return register_aggregate(self.spark, name, aggregate, returns, takes)
+
+
 def register_aggregate(
     spark: SparkSession, name: str, aggregate: Any, returns: str, takes: str | None
 ) -> Callable[..., Any]:

@@ -14,16 +14,16 @@ again after a crash goes on where the last acknowledged append left off.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, overload
+from typing import Literal, Self, overload
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemill.api.aggregates import register_aggregate
+from tidemill.api.aggregates import Aggregates
 from tidemill.api.folder import PipelineFolder
 from tidemill.api.frames import Frame, Staging
 from tidemill.api.pins import Pins
@@ -53,7 +53,7 @@ from tidemill.store.blobs import BlobError
 RuntimeName = Literal["batch", "inline"]
 
 
-class Pipeline:
+class Pipeline(Aggregates):
     """A pipeline in a folder, opened or created; survives a crash at any moment.
 
     Without a session one is started, tuned for small steps, and left running. One process may have the
@@ -136,22 +136,6 @@ class Pipeline:
         with self._plan():
             self._adopt(self._planner.view(name, frame))
         return None
-
-    def aggregate(
-        self, name: str, aggregate: Any, *, returns: str, takes: str | None = None
-    ) -> Callable[..., Any]:
-        """Make an aggregate in Python known to this session, for `sql` and, as what is returned, for frames.
-
-        It is an object, or a class of one, with `zero()`, `add(state, *values)` and `finish(state)`; `add`
-        returns the state. With `retract(state, *values)` each group has a state and a change costs its own
-        size; without, a group that is touched is computed anew. With `merge(state, state)` less travels. No
-        result may depend on the order of rows. A state is what msgspec can write, read back as the type that
-        `zero` is annotated to return. `returns` and `takes` are types of Spark: "double", "bigint, string".
-
-        A view keeps the code with which it was created, also when the pipeline is opened again; another one
-        of the same name serves the views that are created after. Raises `Refused` for what cannot be kept.
-        """
-        return register_aggregate(self.spark, name, aggregate, returns, takes)
 
     def _read(self, name: str, runs: LiveRuns) -> Rows:
         spec = self._planner.state(name)

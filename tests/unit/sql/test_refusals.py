@@ -79,7 +79,7 @@ def test_the_column_is_that_of_the_script(script: Script) -> None:
             "line 5, column 33: now()",
         ),
         ("SELECT *,\n listagg(bidder) OVER () AS n FROM bids", "line 5, column 2: listagg(bidder"),
-        ("SELECT bidder,\n bitmap_construct_agg(price) FROM bids GROUP BY 1", "line 5, column 2: bitmap_construct_"),
+        ("SELECT bidder,\n bitmap_construct_agg(price) FROM bids GROUP BY 1", "line 5, column 2: bitmap"),
         ("SELECT bidder,\n json_tuple(bidder, 'a') AS x FROM bids", "line 5, column 2: json_tuple, which"),
     ],
 )
