@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from pyspark.util import PythonEvalType
 
 from tidemill.pipeline import types
+from tidemill.pipeline.operators.aggregates.user import localized
 
 PANDAS = {PythonEvalType.SQL_GROUPED_AGG_PANDAS_UDF, PythonEvalType.SQL_GROUPED_AGG_PANDAS_ITER_UDF}
 ITERATES = {PythonEvalType.SQL_GROUPED_AGG_PANDAS_ITER_UDF, PythonEvalType.SQL_GROUPED_AGG_ARROW_ITER_UDF}
@@ -23,7 +24,7 @@ class PandasAggregate:
     """Such a function and the type that it returns, as Spark has pickled the two.
 
     `kind` says how it wants to be called, by Spark's number;
-    `zone` is the session's time zone, in which pandas has its timestamps.
+    `zone` is the session's time zone, in which it sees timestamps.
     """
 
     name: str
@@ -40,7 +41,8 @@ class PandasAggregate:
 
     def __call__(self, *columns: pa.Array) -> Any:
         function, returned = self._loaded
-        plain = [column.cast(types.plain(column.type)) for column in columns]
+        local = [localized(column, self.zone) for column in columns]
+        plain = [column.cast(types.plain(column.type)) for column in local]
         table = pa.table(plain, [f"c{place}" for place in range(len(plain))])
         given = ArrowBatchTransformer.to_pandas(table, timezone=self.zone) if self.kind in PANDAS else plain
         if self.kind in ITERATES:

@@ -16,7 +16,7 @@ from tidemill.pipeline.operators.aggregates.measure import (
     Looked,
     Touched,
 )
-from tidemill.pipeline.operators.aggregates.user import Row, UserAggregate, converted, unpacked
+from tidemill.pipeline.operators.aggregates.user import UserAggregate, converted, unpacked
 from tidemill.pipeline.plan.node import AggregateCall
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.zset import Groups, ZSet, concat, consolidate, group_rows
@@ -72,7 +72,7 @@ class States(Folded):
         sizes = np.bincount(group, minlength=count)
         sizes[group[amounts < 0]] = 0
         picked = np.flatnonzero(sizes[group] > 1)
-        rows = rows_of([value.take(pa.array(picked)) for value in values])
+        rows = user.rows([value.take(pa.array(picked)) for value in values])
         for members in runs(group[picked]):
             pairs = [(rows[at], int(amounts[picked[at]])) for at in members]
             state = user.advance("add", user.zero(), pairs)
@@ -85,8 +85,9 @@ class States(Folded):
         groups = group_rows(change.rows, keys)
         touched = Touched(pick(take_rows(change.rows, groups.first), keys), groups.hashes)
         old = held(spine, touched, before=False)
-        counts, states, *values = (column.to_pylist() for column in change.rows.columns[len(keys) :])
-        rows, weights = list(zip(*values, strict=True)), change.weights.tolist()
+        counts, states, *values = change.rows.columns[len(keys) :]
+        counts, states, weights = counts.to_pylist(), states.to_pylist(), change.weights.tolist()
+        rows = self.aggregate.rows(values)
         kept: list[tuple[int, int, bytes]] = []
         for number, members in enumerate(np.split(groups.order, groups.starts[1:])):
             count, state = self._known(old.get(number))
@@ -128,10 +129,6 @@ def _states(groups: Touched, rows: list[tuple[int, int, bytes]], weight: int, sc
         pa.array([state for _, _, state in rows], STATE.type),
     ]
     return ZSet.of(batch(columns, schema, len(rows)), weight)
-
-
-def rows_of(columns: Sequence[pa.Array]) -> list[Row]:
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def runs(numbers: Integers) -> Iterator[Indices]:

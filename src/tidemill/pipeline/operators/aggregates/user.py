@@ -48,9 +48,12 @@ class UserAggregate:
     code: bytes
     takes: tuple[Any, ...] | None = None
     """The types of the arguments, in Spark's JSON form; None for any."""
+    zone: str | None = None
+    """The time zone in which it sees timestamps, the session's; None where they are in it already."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return UserAggregate, (self.name, self.code, self.takes)  # without what was made of it
+        # Without what was made of it.
+        return UserAggregate, (self.name, self.code, self.takes, self.zone)
 
     @cached_property
     def body(self) -> Any:
@@ -65,8 +68,13 @@ class UserAggregate:
         return hasattr(self.body, "merge")
 
     def __call__(self, *columns: pa.Array) -> Any:
-        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        rows = self.rows(columns)
         return self.finish(self.advance("add", self.zero(), ((row, 1) for row in rows)))
+
+    def rows(self, columns: Sequence[pa.Array]) -> list[Row]:
+        """The arguments row by row."""
+        local = columns if self.zone is None else [localized(column, self.zone) for column in columns]
+        return list(zip(*(column.to_pylist() for column in local), strict=True))
 
     def zero(self) -> Any:
         return self._call("zero")
@@ -125,6 +133,24 @@ class UserAggregate:
         raise StepAborted(
             f"[USER_RAISED_EXCEPTION] aggregate {self.name}, {what:.200}: {reason:.500}"
         ) from error
+
+
+def localized(column: pa.Array, zone: str) -> pa.Array:
+    """The same values, with timestamps in that zone."""
+    return column.cast(_in_zone(column.type, zone))
+
+
+def _in_zone(kind: pa.DataType, zone: str) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, zone)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_in_zone(kind.value_type, zone)))
+    if pa.types.is_map(kind):
+        item = kind.item_field.with_type(_in_zone(kind.item_type, zone))
+        return pa.map_(_in_zone(kind.key_type, zone), item)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_zone(field.type, zone)) for field in kind])
+    return kind
 
 
 def packed(aggregate: Grouped) -> str:

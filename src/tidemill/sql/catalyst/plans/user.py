@@ -32,7 +32,7 @@ def read_user(function: JavaObject, spark: SparkSession) -> tuple[str, Any, dict
     if body.takes is not None:
         arguments = _cast(arguments, body, place, spark)
     kind = "Stateful" if body.retracts else "Recomputed"
-    return kind, arguments, {"name": name, "code": packed(replace(body, takes=None))}
+    return kind, arguments, {"name": name, "code": packed(replace(body, takes=None, zone=_zone(spark)))}
 
 
 def _cast(
