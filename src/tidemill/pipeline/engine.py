@@ -9,6 +9,7 @@ files that nobody refers to: opening reads the version and runs those steps agai
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from tidemill.base.ids import new_token
 from tidemill.base.log import get_logger
 from tidemill.pipeline.errors import ForeignState, Forgotten, NotOpen, StepAborted, StepFailed
 from tidemill.pipeline.failpoint import reach
+from tidemill.pipeline.forgetting import horizons
 from tidemill.pipeline.live import LiveRuns
 from tidemill.pipeline.log.file import BlobFiles
 from tidemill.pipeline.log.head import LogHead, Receipt
@@ -40,9 +42,10 @@ from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.runtimes.runtime import Runtime
 from tidemill.pipeline.state.database import Database
 from tidemill.pipeline.state.files import RunFiles
+from tidemill.pipeline.state.forget import Forget
 from tidemill.pipeline.state.manifest import read_manifest
 from tidemill.pipeline.state.sweep import clear, sweep
-from tidemill.pipeline.step import Limits, Pending, abort, discard, pending, replan, to_replay
+from tidemill.pipeline.step import Limits, Outcome, Pending, abort, discard, pending, replan, to_replay
 from tidemill.pipeline.task import Report, StepTask
 from tidemill.pipeline.versions import RootPins, RootVersions, put_runs, runs_of
 from tidemill.store import Store
@@ -230,14 +233,8 @@ class Engine:
         outputs = [segment for report in reports for segment in report.outputs.values()]
         self.place.blobs.sync([segment.blob.name or "" for segment in outputs])
         reach("engine.step.after_sync")
-        self._run(
-            self._output.write(
-                record.number,
-                outputs,
-                seconds=time.perf_counter() - started,
-                runtime=self.runtime.name,
-            )
-        )
+        outcome = _outcome(reports, time.perf_counter() - started, self.runtime.name)
+        self._run(self._output.write(record.number, outputs, outcome))
         reach("engine.step.after_output")
         self._adopt(record, reports)
         return next(found for found in reversed(self.root.steps.tail) if found.number == record.number)
@@ -274,6 +271,8 @@ class Engine:
             fresh=frozenset(at for at, mark in enumerate(fingerprints) if mark in record.fills),
             round_rows=self.policy.round_rows,
             since_s=record.since / 1000,
+            highest=record.highest,
+            forget=self._forget(record.highest),
         )
 
     def _abort(self, record: StepRecord, error: StepAborted) -> None:
@@ -433,7 +432,12 @@ class Engine:
     def _merge(self) -> None:
         self._adopt_merged()
         # Named after the last step that is settled, its files are none of an attempt at the next.
-        self._merging.begin(self.runs, self.root.term, self.root.last - 1)
+        self._merging.begin(self.runs, self.root.term, self.root.last - 1, self._forget(self.root.highest))
+
+    def _forget(self, highest: Mapping[str, int]) -> dict[str, Forget]:
+        """What no step looks up once times are that high, by the fingerprint of the operator."""
+        found = {mark: each.at(highest) for mark, each in horizons(self.plan.circuit).items()}
+        return {mark: forget for mark, forget in found.items() if forget is not None}
 
     def _adopt_merged(self) -> None:
         """Take the result of background merges; wait for it when too many runs have piled up."""
@@ -451,6 +455,16 @@ class Engine:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         found: T = self.place.run(work)
         return found
+
+
+def _outcome(reports: Sequence[Report], seconds: float, runtime: str) -> Outcome:
+    """What all pipeline workers tell of a step."""
+    late: Counter[str] = Counter()
+    highest: dict[str, int] = {}
+    for report in reports:
+        late.update(report.late)
+        highest |= {label: max(at, highest.get(label, at)) for label, at in report.highest.items()}
+    return Outcome(seconds, runtime, dict(late), highest)
 
 
 async def _collect(items: AsyncIterator[T]) -> list[T]:

@@ -1,14 +1,17 @@
 """Merges beside the steps: planned from the runs there are, run in a thread, adopted between two steps."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from tidemill.base.log import get_logger
 from tidemill.pipeline.errors import PipelineError
 from tidemill.pipeline.live import LiveRuns
 from tidemill.pipeline.runtimes.runtime import Runtime
+from tidemill.pipeline.state.forget import Forget
 from tidemill.pipeline.state.merges import Merge, Merged, overdue, plan_merges
 from tidemill.pipeline.state.spec import RunRef
 from tidemill.store.blobs import BlobError, Blobs
@@ -40,11 +43,14 @@ class Merging:
         self._unadopted: set[str] = set()
         self._stopped = threading.Event()
 
-    def begin(self, runs: LiveRuns, term: int, step: int) -> None:
-        """Start the merges that are due, unless some are under way."""
+    def begin(self, runs: LiveRuns, term: int, step: int, forget: Mapping[str, Forget]) -> None:
+        """Start the merges that are due, unless some are under way.
+
+        They leave out what nobody will look up again, as `forget` says by the fingerprint of the operator.
+        """
         if self._thread is not None and self._thread.is_alive():
             return
-        merges = plan_merges(runs.all())
+        merges = [replace(merge, forget=forget.get(merge.owner)) for merge in plan_merges(runs.all())]
         if not merges:
             return
         if not self._runtime.background:

@@ -64,6 +64,7 @@ def assign(
         fills=tuple(fills),
         rows_in=sum(entry.rows for entry in taken if entry.offset not in skipped),
         since=root.clock,
+        highest=root.highest,
     )
     return replace(root, steps=root.steps.add(record))
 
@@ -87,16 +88,33 @@ def _take(root: Root, waiting: Sequence[Entry], limits: Limits) -> list[Entry]:
     return taken
 
 
-def complete(root: Root, step: int, output: Listing, *, seconds: float = 0.0, runtime: str = "") -> Root:
+class Outcome(Struct, frozen=True):
+    """What a step tells beside its output: `late` rows that it dropped, `highest` times that it brought."""
+
+    seconds: float = 0.0
+    runtime: str = ""
+    late: dict[str, int] = {}
+    highest: dict[str, int] = {}
+
+
+NOTHING_TOLD = Outcome()
+
+
+def complete(root: Root, step: int, output: Listing, outcome: Outcome = NOTHING_TOLD) -> Root:
     """The root with the step under way done: its appends are taken and its output is the last."""
     record = _under_way(root, step)
-    done = replace(record, state="done", output=output, seconds=seconds, runtime=runtime)
+    told = {"seconds": outcome.seconds, "runtime": outcome.runtime, "late": outcome.late}
+    done = replace(record, state="done", output=output, **told)
+    highest = root.highest | {
+        label: max(time, root.highest.get(label, time)) for label, time in outcome.highest.items()
+    }
     return forget(
         replace(
             root,
             steps=root.steps.with_last(done),
             position=record.stop,
             clock=record.clock,
+            highest=highest,
             discarded=tuple(offset for offset in root.discarded if offset >= record.stop),
             blamed=tuple(blame for blame in root.blamed if blame.stop > record.stop),
         )

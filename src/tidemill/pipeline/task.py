@@ -4,6 +4,7 @@ import msgspec
 
 from tidemill.pipeline.log.segment import SegmentRef
 from tidemill.pipeline.plan.node import Source
+from tidemill.pipeline.state.forget import Forget
 from tidemill.pipeline.state.spec import RunRef
 
 
@@ -23,6 +24,8 @@ class StepTask(msgspec.Struct, frozen=True):
     fresh: frozenset[int] = frozenset()
     round_rows: int = 1_000_000
     since_s: float = 0.0
+    highest: dict[str, int] = {}
+    forget: dict[str, Forget] = {}
 
     @property
     def place(self) -> str:
@@ -51,3 +54,5 @@ class Report(msgspec.Struct, frozen=True):
     view: str = ""
     operator: str = ""
     node: int = -1
+    late: dict[str, int] = {}
+    highest: dict[str, int] = {}

@@ -20,7 +20,7 @@ from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.exchange import Exchange as Exchanger
 from tidemill.pipeline.exchange import Layout, Parcel
 from tidemill.pipeline.log.segment import SegmentRef, read_segment, write_segment
-from tidemill.pipeline.operators.operator import Access, Flow, Moment, Operator, Port
+from tidemill.pipeline.operators.operator import Access, Flow, Moment, Notes, Operator, Port
 from tidemill.pipeline.operators.registry import build
 from tidemill.pipeline.operators.rows import relabel
 from tidemill.pipeline.plan.circuit import Circuit
@@ -116,6 +116,7 @@ class StageRun:
     changes: dict[str, list[ZSet]] = field(default_factory=dict)
     flows: dict[int, Flow] = field(default_factory=dict)
     fills: tuple[int, ...] = ()
+    notes: Notes = field(default_factory=Notes)
     started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
@@ -127,6 +128,11 @@ class StageRun:
     def writer(self) -> RunWriter:
         task = self.task
         return RunWriter(self.files, task.folder, task.term, task.step, self.stage, self.worker.number)
+
+    @property
+    def moment(self) -> Moment:
+        task = self.task
+        return Moment(task.step, task.clock_s, task.since_s, task.highest)
 
     @property
     def part(self) -> Part:
@@ -203,8 +209,9 @@ class StageRun:
             input_spines=_Lazy(lambda at: self.spine(node.inputs[at])),
             fresh=position in self.task.fresh,
             last_round=last,
-            moment=Moment(self.task.step, self.task.clock_s, self.task.since_s),
+            moment=self.moment,
             part=self.part,
+            notes=self.notes,
         )
         try:
             return operator.step(inputs, access)
@@ -294,7 +301,11 @@ class StageRun:
 
     def report(self) -> Report:
         """Write what the stage added to its states and what its views put out."""
-        sealed = [seal(spine, self.writer) for spine in self._own_spines()]
+        forget = self.task.forget
+        sealed = [
+            seal(spine, self.writer, forget.get(spine.spec.name.partition(".")[0]))
+            for spine in self._own_spines()
+        ]
         outputs = {name: self._write_change(name, parts) for name, parts in self.changes.items()}
         return Report(
             self.worker.number,
@@ -303,6 +314,8 @@ class StageRun:
             removed=tuple(name for seal in sealed for name in seal.removed),
             outputs={name: ref for name, ref in outputs.items() if ref is not None},
             rows_out=self.rows_out,
+            late=self.notes.late,
+            highest=self.notes.highest,
             seconds=time.perf_counter() - self.started,
         )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidemill.pipeline.plan.circuit import Circuit
+from tidemill.pipeline.plan.node import Source, TimedSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,14 @@ class Table:
     epoch: int = 0
     position: int | None = None
     """Of its source in the circuit, once a view uses it."""
+    lateness: tuple[int, int] | None = None
+    """The column of time, and by how many microseconds rows may be behind the highest."""
+
+    def source(self, name: str, shard_key: tuple[int, ...]) -> Source:
+        """The node that brings in its rows, spread by these columns."""
+        if self.lateness is None:
+            return Source((), self.schema, name, self.key, shard_key, self.epoch)
+        return TimedSource((), self.schema, name, self.key, shard_key, self.epoch, *self.lateness)
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ class Planner:
         if entry.position is not None:
             return None
         key = entry.shard_key or entry.key or tuple(range(len(entry.schema["fields"])))
-        source = nodes.Source((), entry.schema, table, entry.key, key, entry.epoch)
+        source = entry.source(table, key)
         circuit = Circuit((*self._catalog.circuit.nodes, source))
         settled = replace(entry, shard_key=key, position=len(circuit.nodes) - 1)
         tables = {**self._catalog.tables, table: settled}
@@ -180,7 +180,8 @@ class Planner:
             return None
         self._check_free(statement.name, "table")
         schema, key = catalyst.table_schema(self._spark, statement)
-        table = Table(schema, key, key or None, self._epoch)
+        lateness = catalyst.lateness_of(self._spark, statement, schema)
+        table = Table(schema, key, key or None, self._epoch, lateness=lateness)
         return self._changed(replace(self._catalog, tables={**self._catalog.tables, statement.name: table}))
 
     def _create_view(self, statement: CreateView) -> PlanChange | None:

@@ -37,12 +37,13 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class CreateTable(Statement):
     """`columns` are definitions that Spark's own parser reads, each at its place; `key` names the primary
-    key's columns."""
+    key's columns; `lateness` is a column and the interval by which its values may be behind."""
 
     columns: tuple[str, ...]
     places: tuple[Place, ...]
     key: tuple[str, ...]
     if_not_exists: bool
+    lateness: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +240,10 @@ def _create_recursive(words: Words, place: Place, start: int) -> CreateRecursive
     places: list[Place] = []
     while not columns or words.accept(","):
         places.append(words.place)
-        definition, own_key = _column(words)
-        if own_key:
-            raise words.refuse("a view has no PRIMARY KEY")
-        columns.append(definition)
+        column = _column(words)
+        if column.is_key or column.lateness:
+            raise words.refuse("a view has neither PRIMARY KEY nor LATENESS")
+        columns.append(column.text)
     words.expect(")")
     levels = None
     if words.accept("MAX", "RECURSION", "LEVEL"):
@@ -273,6 +274,7 @@ def _create_table(words: Words, place: Place, start: int) -> CreateTable:
     columns: list[str] = []
     places: list[Place] = []
     keys: list[tuple[str, ...]] = []
+    lateness: list[tuple[str, str]] = []
     while True:
         if words.accept("CONSTRAINT"):
             words.name()
@@ -282,9 +284,10 @@ def _create_table(words: Words, place: Place, start: int) -> CreateTable:
             keys.append(_names(words))
         else:
             places.append(words.place)
-            definition, own_key = _column(words)
-            columns.append(definition)
-            keys.extend(own_key)
+            column = _column(words)
+            columns.append(column.text)
+            keys.extend([(column.name,)] * column.is_key)
+            lateness.extend([(column.name, column.lateness)] if column.lateness else [])
         if not words.accept(","):
             break
     words.expect(")")
@@ -292,9 +295,11 @@ def _create_table(words: Words, place: Place, start: int) -> CreateTable:
         raise words.refuse(f"{words.peek()} after the columns of a table is not supported: leave it out")
     if len(keys) > 1:
         raise Refused(f"{place}: table {name} has more than one PRIMARY KEY: write PRIMARY KEY (a, b) once")
-    key = keys[0] if keys else ()
+    if len(lateness) > 1:
+        raise Refused(f"{place}: table {name} has more than one column with LATENESS: leave it at one")
     text = words.slice(start, words.end)
-    return CreateTable(name, place, text, tuple(columns), tuple(places), key, if_not_exists)
+    of_columns = tuple(columns), tuple(places), keys[0] if keys else ()
+    return CreateTable(name, place, text, *of_columns, if_not_exists, *lateness)
 
 
 def _names(words: Words) -> tuple[str, ...]:
@@ -306,21 +311,34 @@ def _names(words: Words) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _column(words: Words) -> tuple[str, list[tuple[str, ...]]]:
-    """A column definition without its PRIMARY KEY, and the key if it had one."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: `text` is what Spark reads of it; `lateness` the text of an interval, or empty."""
+
+    name: str
+    text: str
+    is_key: bool
+    lateness: str
+
+
+def _column(words: Words) -> Column:
     if words.peek() in {"FOREIGN KEY", "FOREIGN", "UNIQUE", "CHECK", "PERIOD"}:
         raise words.refuse(f"{words.peek()} is not supported: a table has columns and a PRIMARY KEY")
     start = words.offset
     name = words.name()
     pieces: list[str] = []
-    key: list[tuple[str, ...]] = []
-    depth = 0
+    is_key, lateness, depth = False, "", 0
     while words.peek() and (depth or words.peek() not in {",", ")"}):
         before = words.offset
-        if not depth and words.accept("PRIMARY", "KEY"):
+        ours = not depth and words.peek() in {"PRIMARY", "PRIMARY KEY", "LATENESS"}
+        if ours:
             pieces.append(words.slice(start, before))
+            if words.accept("LATENESS"):
+                lateness = _interval(words, name)
+            else:
+                words.expect("PRIMARY", "KEY")
+                is_key = True
             start = words.offset
-            key.append((name,))
             continue
         if not depth and words.peek() in {"DEFAULT", "GENERATED", "REFERENCES", "UNIQUE", "CHECK"}:
             raise words.refuse(f"{words.peek()} of column {name} is not supported: leave it out")
@@ -328,4 +346,14 @@ def _column(words: Words) -> tuple[str, list[tuple[str, ...]]]:
         if spelled in {"(", ")", "<", ">", ">>", "<>"}:
             depth += spelled.count("(") + spelled.count("<") - spelled.count(")") - spelled.count(">")
     pieces.append(words.slice(start, words.offset))
-    return " ".join(filter(None, pieces)), key
+    return Column(name, " ".join(filter(None, pieces)), is_key, lateness)
+
+
+def _interval(words: Words, column: str) -> str:
+    """The words of an interval, up to what else a column may say."""
+    start = words.offset
+    if words.peek() != "INTERVAL":
+        raise words.refuse(f"LATENESS of column {column} is an interval: LATENESS INTERVAL '1 hour'")
+    while words.peek() not in {"", ",", ")", "NOT", "PRIMARY", "PRIMARY KEY", "COMMENT"}:
+        words.take()
+    return words.slice(start, words.offset)

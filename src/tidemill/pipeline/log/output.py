@@ -16,7 +16,7 @@ from tidemill.pipeline.log.file import Files
 from tidemill.pipeline.log.listing import read_listing, write_listing
 from tidemill.pipeline.log.root import Root, RootOwner, StepRecord
 from tidemill.pipeline.log.segment import SegmentRef
-from tidemill.pipeline.step import complete
+from tidemill.pipeline.step import NOTHING_TOLD, Outcome, complete
 
 log = get_logger("tidemill.pipeline.output")
 
@@ -67,7 +67,7 @@ class OutputLog:
         self._folder = folder
 
     async def write(
-        self, step: int, segments: Sequence[SegmentRef], *, seconds: float = 0.0, runtime: str = ""
+        self, step: int, segments: Sequence[SegmentRef], outcome: Outcome = NOTHING_TOLD
     ) -> Written:
         """Make these published segments the output of the step under way, which is then done.
 
@@ -86,7 +86,7 @@ class OutputLog:
             def settle(root: Root) -> Root:
                 if place(root, step) is not Written.APPENDED:
                     return root
-                return complete(root, step, listing, seconds=seconds, runtime=runtime)
+                return complete(root, step, listing, outcome)
 
             await self._owner.update(settle)
         return found

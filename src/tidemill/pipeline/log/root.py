@@ -47,7 +47,8 @@ class StepRecord(Struct, frozen=True, omit_defaults=True):
 
     `clock` is the step's own time in milliseconds since the epoch, the same when it is replayed; `since` is
     that of the last step that was done before; `fills` are the nodes that this step fills with what their
-    inputs already hold.
+    inputs already hold; `highest` are the highest times that earlier steps brought; `late` says how many rows
+    it has dropped as late, by table.
     """
 
     number: int
@@ -63,6 +64,8 @@ class StepRecord(Struct, frozen=True, omit_defaults=True):
     runtime: str = ""
     failure: Failure | None = None
     since: int = 0
+    highest: dict[str, int] = {}
+    late: dict[str, int] = {}
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -109,8 +112,8 @@ class Pin(Struct, frozen=True):
 class Root(Struct, frozen=True, omit_defaults=True):
     """The document. `position` is the first append that no done step has; `catalog` and `circuit` are opaque.
 
-    `discarded` are appends from `position` on that no step shall take; `clock` is that of the last step that
-    is done.
+    `discarded` are appends from `position` on that no step shall take; `clock` and
+    `highest` are what the last step that is done says, and what all have brought.
     """
 
     pipeline: str
@@ -126,6 +129,7 @@ class Root(Struct, frozen=True, omit_defaults=True):
     pins: tuple[Pin, ...] = ()
     retained_steps: int = RETAINED_STEPS
     clock: int = 0
+    highest: dict[str, int] = {}
 
     @property
     def under_way(self) -> StepRecord | None:

@@ -1,8 +1,8 @@
 """What an operator is: a kernel over Z-sets, the state it declares, and what a change costs it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -30,12 +30,29 @@ class Port:
 class Moment:
     """What a step is told beside its input, the same whenever it is run again: its number and its clock.
 
-    `since_s` was the clock of the step before; what there is was true then.
+    `since_s` was the clock of the step before; what there is was true then. `highest` are the highest times
+    that earlier steps brought, in microseconds, by the label of their source.
     """
 
     step: int
     clock_s: float
     since_s: float = 0.0
+    highest: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the sources tell of a step: the rows that they dropped as late, by table; the highest times that
+    they saw, by label."""
+
+    late: dict[str, int] = field(default_factory=dict)
+    highest: dict[str, int] = field(default_factory=dict)
+
+    def drop(self, table: str, rows: int) -> None:
+        self.late[table] = self.late.get(table, 0) + rows
+
+    def reach(self, label: str, time_us: int) -> None:
+        self.highest[label] = max(time_us, self.highest.get(label, time_us))
 
 
 class Spines(Protocol):
@@ -58,7 +75,8 @@ class Access:
     fresh: bool
     last_round: bool
     moment: Moment
-    part: Part = Part()
+    part: Part = field(default_factory=Part)
+    notes: Notes = field(default_factory=Notes)
 
     def own(self, slot: int = 0) -> Any:
         """The spine of its state in that slot."""

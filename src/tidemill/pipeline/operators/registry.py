@@ -18,6 +18,7 @@ from tidemill.pipeline.operators.select import SelectOperator
 from tidemill.pipeline.operators.sessions import SessionsOperator
 from tidemill.pipeline.operators.source import SourceOperator
 from tidemill.pipeline.operators.temporal import TemporalOperator
+from tidemill.pipeline.operators.timed_source import TimedSourceOperator
 from tidemill.pipeline.operators.top_k import TopKOperator
 from tidemill.pipeline.operators.union import UnionOperator
 from tidemill.pipeline.operators.view import ViewOperator
@@ -26,6 +27,7 @@ from tidemill.pipeline.plan import node as nodes
 
 OPERATORS: dict[type[nodes.Node], type[Operator]] = {
     nodes.Source: SourceOperator,
+    nodes.TimedSource: TimedSourceOperator,
     nodes.Select: SelectOperator,
     nodes.Constant: ConstantOperator,
     nodes.Generate: GenerateOperator,

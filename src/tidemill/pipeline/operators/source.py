@@ -42,13 +42,17 @@ class SourceOperator(Operator):
 
     def step(self, inputs: Sequence[Flow], access: Access) -> Flow:
         ((appended,),) = inputs
-        appended = relabel(appended, self.node.schema)
+        appended = self.admitted(relabel(appended, self.node.schema), access)
         change = self._replaced(appended, access) if self.node.key else settled(appended)
         if len(change):
             access.own().add(change)
         if not self.node.key:
             self._refuse_short(change, access)
         return (change,)
+
+    def admitted(self, appended: ZSet, access: Access) -> ZSet:  # noqa: ARG002
+        """What of an append counts."""
+        return appended
 
     def _refuse_short(self, change: ZSet, access: Access) -> None:
         """Raise `StepAborted` in the last round if a row is left with a negative weight."""

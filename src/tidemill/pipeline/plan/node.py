@@ -45,6 +45,22 @@ class Source(Node, frozen=True, tag="source"):
     shared = True
 
 
+class TimedSource(Source, frozen=True, tag="timed_source"):
+    """A table whose rows come roughly in the order of a column, `time`: at most `lateness_us` behind.
+
+    Its *waterline* is the highest time that earlier steps brought, less that. What an append says of rows
+    below the waterline is dropped and counted, so what was computed of them alone stays as it is.
+    """
+
+    time: int = 0
+    lateness_us: int = 0
+
+    @property
+    def label(self) -> str:
+        """Under which its highest time is known."""
+        return f"{self.table}#{self.epoch}"
+
+
 class Select(Node, frozen=True, tag="select"):
     """Of the rows where `where` is true, the values of `columns`."""
 
@@ -337,6 +353,7 @@ class View(Node, frozen=True, tag="view"):
 
 AnyNode = (
     Source
+    | TimedSource
     | Select
     | SparkSelect
     | Constant

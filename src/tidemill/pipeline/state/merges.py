@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from tidemill.pipeline import failpoint
 from tidemill.pipeline.state.files import RunFiles, RunWriter
+from tidemill.pipeline.state.forget import Forget, spared
 from tidemill.pipeline.state.spec import RunRef
 from tidemill.pipeline.state.stream import stream
 
@@ -35,7 +36,7 @@ _TRIFLE_ROWS = 1 << 13
 
 
 class MergeUnit(Struct, frozen=True):
-    """One stretch of a merge, first and last hash included; a task of its own."""
+    """One stretch of a merge, first and last hash included: a task of its own. It leaves out `forget`."""
 
     inputs: tuple[RunRef, ...]
     lo: int
@@ -43,6 +44,7 @@ class MergeUnit(Struct, frozen=True):
     folder: str
     term: int
     step: int
+    forget: Forget | None = None
 
 
 class Merged(Struct, frozen=True):
@@ -56,10 +58,16 @@ class Merge(Struct, frozen=True):
 
     inputs: tuple[RunRef, ...]
     cuts: tuple[int, ...]
+    forget: Forget | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(run.name for run in self.inputs)
+
+    @property
+    def owner(self) -> str:
+        """The fingerprint of the operator whose state it is."""
+        return self.inputs[0].state.partition(".")[0]
 
     def units(self, folder: str, term: int, step: int) -> tuple[MergeUnit, ...]:
         """The tasks; their files are named after this term and step."""
@@ -67,7 +75,13 @@ class Merge(Struct, frozen=True):
         ends = [*(cut - 1 for cut in self.cuts[1:]), last]
         return tuple(
             MergeUnit(
-                tuple(run for run in self.inputs if run.lo <= hi and run.hi >= lo), lo, hi, folder, term, step
+                tuple(run for run in self.inputs if run.lo <= hi and run.hi >= lo),
+                lo,
+                hi,
+                folder,
+                term,
+                step,
+                self.forget,
             )
             for lo, hi in zip(self.cuts, ends, strict=True)
         )
@@ -130,7 +144,8 @@ def run_merge(files: RunFiles, unit: MergeUnit) -> Merged:
     runs = [files.open(run, spec) for run in unit.inputs]
     writer = RunWriter(files, unit.folder, unit.term, unit.step, "m")
     failpoint.reach("state.merge.before_write")
-    ref = writer.write(stream(runs, spec, unit.lo, unit.hi + 1, check=True), spec, unit.inputs[0].lane)
+    pieces = spared(stream(runs, spec, unit.lo, unit.hi + 1, check=True), unit.forget)
+    ref = writer.write(pieces, spec, unit.inputs[0].lane)
     failpoint.reach("state.merge.after_write")
     return Merged(() if ref is None else (ref,))
 

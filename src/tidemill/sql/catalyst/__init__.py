@@ -18,7 +18,7 @@ from tidemill.sql.catalyst.fragment import Fragments
 from tidemill.sql.catalyst.plans import PLANS, Reader
 from tidemill.sql.catalyst.session import Frames
 from tidemill.sql.catalyst.settings import settings
-from tidemill.sql.catalyst.table import columns_of, table_schema
+from tidemill.sql.catalyst.table import columns_of, lateness_of, table_schema
 from tidemill.sql.relation import AnyRelation
 
 
@@ -29,4 +29,4 @@ def read(frames: Frames, frame: Frame) -> AnyRelation:
     return Reader(frames, fragments, PLANS).read(frames.optimized(frame, plan))
 
 
-__all__ = ["Frame", "Frames", "columns_of", "read", "table_schema", "settings"]
+__all__ = ["Frame", "Frames", "columns_of", "lateness_of", "read", "table_schema", "settings"]

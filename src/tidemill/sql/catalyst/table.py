@@ -9,8 +9,11 @@ from pyspark.sql import SparkSession
 from tidemill.pipeline import types
 from tidemill.pipeline.errors import Refused, UnsupportedType
 from tidemill.pipeline.ingest import WEIGHT
+from tidemill.sql.catalyst.intervals import length_us
 from tidemill.sql.catalyst.session import jvm, told
 from tidemill.sql.statements import CreateRecursiveView, CreateTable, Place
+
+TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
 def table_schema(spark: SparkSession, statement: CreateTable) -> tuple[Any, tuple[int, ...]]:
@@ -35,6 +38,29 @@ def table_schema(spark: SparkSession, statement: CreateTable) -> tuple[Any, tupl
     for index in key:
         fields[index]["nullable"] = False
     return {"type": "struct", "fields": fields}, key
+
+
+def lateness_of(spark: SparkSession, statement: CreateTable, schema: Any) -> tuple[int, int] | None:
+    """The column by whose values rows come roughly in order, and by how many microseconds they may be behind.
+
+    Raises `Refused` for one that is no time, or an interval that is negative or not always as long.
+    """
+    if statement.lateness is None:
+        return None
+    name, text = statement.lateness
+    where = f"{statement.place}: table {statement.name}: LATENESS of column {name}: "
+    names = [field["name"].lower() for field in schema["fields"]]
+    position = names.index(name.lower())
+    if schema["fields"][position]["type"] not in TIMES:
+        raise Refused(f"{where}it is no TIMESTAMP, TIMESTAMP_NTZ or DATE")
+    try:
+        parser = spark._jsparkSession.sessionState().sqlParser()
+        length = length_us(parser.parseExpression(text))
+    except ParseException as error:
+        raise Refused(where + told(error)) from error
+    if length is None or length < 0:
+        raise Refused(f"{where}{text} is not an interval of days, hours or less from 0 on")
+    return position, length
 
 
 def columns_of(spark: SparkSession, view: CreateRecursiveView) -> Any:

@@ -1,6 +1,5 @@
 """A table or view of the pipeline, where a query starts."""
 
-from tidemill.pipeline.plan.node import Source
 from tidemill.sql.lower.builder import Builder, Rows
 from tidemill.sql.relation import AnyRelation, Leaf
 
@@ -16,6 +15,5 @@ def lower_leaf(relation: AnyRelation, build: Builder) -> Rows | None:
     if table.position is not None:
         return build.all_of(table.position)
     shard_key = build.shard_keys[relation.name]
-    node = Source((), table.schema, relation.name, table.key, shard_key, table.epoch)
-    build.sources[relation.name] = build.add(node)
+    build.sources[relation.name] = build.add(table.source(relation.name, shard_key))
     return build.all_of(build.sources[relation.name])
