@@ -1,6 +1,7 @@
 """Window functions: each row of a partition with values of the rows around it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +86,8 @@ class WindowOperator(GroupwiseOperator):
         for before in (True, False):
             matches = input_of(access.own(), reach, zones, self.ordering, before=before)
             rows = sort_rows(matches.found, matches.probe, self.ordering)
-            found = self._computed(rows).filter(zones.holds(rows.owner, rows.rows, self.ordering))
+            wanted = zones.holds(rows.owner, rows.rows, self.ordering)
+            found = self._computed(replace(rows, wanted=wanted)).filter(wanted)
             parts.append(found.negate() if before else found)
         return consolidate(concat(parts, self.node.schema))
 

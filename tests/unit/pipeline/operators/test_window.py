@@ -291,3 +291,19 @@ def test_a_change_in_a_large_partition_reads_what_is_near(
     new = change.filter(change.weights > 0).rows.column(2).to_pylist()
     assert sorted(new) == [sum(near[at : at + 4]) for at in range(4)]
     assert max(sorted_rows) <= 8
+
+
+def test_sums_of_parts_of_frames_do_not_matter(open_spine: Callable[[StateSpec], Any]) -> None:
+    schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+    fields = [*spark(schema)["fields"], {"name": "s", "type": "long", "nullable": True, "metadata": {}}]
+    calls = (WindowCall(call("Sum", "long", 1), Bound("rows", -2), Bound("rows", 0)),)
+    node = Window((0,), {"type": "struct", "fields": fields}, (), (OrderColumn(0),), calls)
+    bench = Bench([feed(schema), node], open_spine)
+    most = 2**63 - 1
+    values = [0, -most, most, most, -most, most, 0, 0]  # the third and fourth alone would be too much
+    bench.step([ZSet.of(pa.record_batch({"k": range(0, 16, 2), "v": values}, schema))])
+    change = bench.step([ZSet.of(pa.record_batch({"k": [7], "v": [-most]}, schema))])
+
+    new = change.filter(change.weights > 0).rows
+    sums = dict(zip(new.column(0).to_pylist(), new.column(2).to_pylist(), strict=True))
+    assert sums == {7: most, 8: -most, 10: -most}

@@ -27,7 +27,9 @@ def frames(rows: Partitions, low: Bound, high: Bound, ordering: Ordering) -> Fra
     start = _edge(rows, low, ordering, upper=False)
     stop = _edge(rows, high, ordering, upper=True)
     start = np.clip(start, rows.start, rows.stop)
-    return Frames(start, np.clip(stop, start, np.maximum(start, rows.stop)))
+    stop = np.clip(stop, start, np.maximum(start, rows.stop))
+    # Nothing of a row that is not wanted: a part of its frame may have a sum that does not fit.
+    return Frames(start, stop if rows.wanted is None else np.where(rows.wanted, stop, start))
 
 
 def _edge(rows: Partitions, bound: Bound, ordering: Ordering, *, upper: bool) -> Indices:

@@ -31,6 +31,8 @@ class Partitions:
     peers: Indices
     peer_start: Indices
     peer_stop: Indices
+    wanted: Mask | None = None
+    """For which rows values are asked, if not for all; those of others mean nothing."""
 
     def __len__(self) -> int:
         return len(self.number)

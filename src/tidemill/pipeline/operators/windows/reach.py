@@ -109,8 +109,12 @@ class Reach:
 
 def reach_of(calls: tuple[WindowCall, ...], ordering: Ordering) -> Reach | None:
     """None where a function sees or is seen from one end of the partition, wherever that is."""
-    bounded = all(_rows(call) is not None or _by_value(call) for call in calls)
-    return Reach(calls, ordering) if bounded and ordering.columns else None
+    return Reach(calls, ordering) if ordering.columns and bounded(calls) else None
+
+
+def bounded(calls: tuple[WindowCall, ...]) -> bool:
+    """Whether the functions see so many rows or values from each row, and no end of its partition."""
+    return all(_rows(call) is not None or _by_value(call) for call in calls)
 
 
 def _rows(call: WindowCall) -> tuple[int, int] | None:
