@@ -436,6 +436,8 @@ class Engine:
 
     def _forget(self, highest: Mapping[str, int]) -> dict[str, Forget]:
         """What no step looks up once times are that high, by the fingerprint of the operator."""
+        if not highest:
+            return {}
         found = {mark: each.at(highest) for mark, each in horizons(self.plan.circuit).items()}
         return {mark: forget for mark, forget in found.items() if forget is not None}
 
