@@ -50,10 +50,12 @@ CHANGING = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """At which position of its input an expression finds an attribute or the value of an aggregate."""
+    """At which position of its input an expression finds an attribute, or the value of an aggregate or of a
+    subquery."""
 
     attributes: dict[int, int]
     aggregates: dict[int, int] = field(default_factory=dict)
+    subqueries: dict[int, int] = field(default_factory=dict)
 
     def find(self, node: JavaObject, kind: str) -> int | None:
         """The position of the column that holds the value of this very node, if there is one."""
@@ -61,6 +63,8 @@ class Scope:
             return self.attributes[node.exprId().id()]
         if kind == "AggregateExpression":
             return self.aggregates[node.resultId().id()]
+        if kind == "ScalarSubquery":
+            return self.subqueries.get(node.exprId().id())
         return None
 
 
@@ -96,13 +100,13 @@ def read(node: JavaObject, scope: Scope) -> Tree:
     kind = kind_of(node)
     if kind in TRANSPARENT:
         return read(node.child(), scope)
+    position = scope.find(node, kind)
+    if position is not None:
+        return Column(json.loads(node.dataType().json()), position)
     _refuse(node, kind)
     if kind == "Literal":
         return literal.read(node)
     spark_type = json.loads(node.dataType().json())
-    position = scope.find(node, kind)
-    if position is not None:
-        return Column(spark_type, position)
     arguments = tuple(read(child, scope) for child in items(node.children()))
     if kind == "InSet":
         return Call(spark_type, "In", (*arguments, *_members(node)))
@@ -195,21 +199,19 @@ def _fields(node: JavaObject) -> tuple[tuple[str, str], ...]:
     name = str(node.getClass().getName())
     if name not in _known_fields:
         names = str(node.productElementNames().mkString(",")).split(",")
-        _known_fields[name] = tuple((field, _shape(node, field)) for field in names if field)
+        _known_fields[name] = tuple(
+            (field, _shape(node, index, field)) for index, field in enumerate(names) if field
+        )
     return _known_fields[name]
 
 
-def _shape(node: JavaObject, name: str) -> str:
+def _shape(node: JavaObject, index: int, name: str) -> str:
     if name == "dataType":
         return "child"  # the type of the whole tree says it
-    held = _declared(node.getClass(), name)
+    declared = {str(field.getName()): field for field in node.getClass().getDeclaredFields()}
+    if name not in declared:  # what it extends holds it, under a name of its own
+        return "child" if _is_expression(node, node.productElement(index)) else "value"
+    held = declared[name].getType()
     if _expression_class(node).isAssignableFrom(held):
         return "child"
     return _SHAPES.get(str(held.getName()), "value")
-
-
-def _declared(owner: JavaObject, name: str) -> JavaObject:
-    """The type of a field of the class, or of a class that it extends."""
-    while all(field.getName() != name for field in owner.getDeclaredFields()):
-        owner = owner.getSuperclass()
-    return owner.getDeclaredField(name).getType()
