@@ -125,3 +125,35 @@ def test_a_recursive_view_says_its_columns_and_how_deep_it_may_go() -> None:
 def test_a_recursive_view_that_is_not_whole_is_refused(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("columns", "lateness", "definitions"),
+    [
+        ("a INT, at TIMESTAMP LATENESS INTERVAL '1 hour'", "INTERVAL '1 hour'", "at TIMESTAMP"),
+        ("a INT, at DATE NOT NULL LATENESS INTERVAL 2 DAYS, b INT", "INTERVAL 2 DAYS", "at DATE NOT NULL"),
+        ("a INT, at DATE LATENESS INTERVAL 2 DAYS NOT NULL", "INTERVAL 2 DAYS", "at DATE NOT NULL"),
+        ("a INT, at DATE LATENESS INTERVAL '2' DAY PRIMARY KEY", "INTERVAL '2' DAY", "at DATE"),
+    ],
+)
+def test_a_column_may_say_how_late_it_can_be(columns: str, lateness: str, definitions: str) -> None:
+    [table] = parse(f"CREATE TABLE t ({columns})")
+
+    assert isinstance(table, CreateTable)
+    assert table.lateness == ("at", lateness)
+    assert table.columns[1] == definitions
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("CREATE TABLE t (a DATE LATENESS '1 hour')", "LATENESS of column a is an interval"),
+        (
+            "CREATE TABLE t (a DATE LATENESS INTERVAL 1 DAY, b DATE LATENESS INTERVAL 1 DAY)",
+            "more than one column with LATENESS",
+        ),
+    ],
+)
+def test_lateness_that_is_not_understood_is_refused(text: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        parse(text)
