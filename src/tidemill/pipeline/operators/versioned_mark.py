@@ -84,7 +84,8 @@ class VersionedMark(Operator):
         rows, iteration = found.found, found.found.rows.column(len(self.left) - 1).to_numpy()
         after, end = turns.before(found.probe, iteration), turns.first(found.probe + 1)
         odd = (after - turns.first(found.probe)) % 2 == 1
-        row, turn = expand(np.arange(len(rows)), after, end - after)
+        some = np.flatnonzero(end > after)
+        row, turn = expand(some, after[some], (end - after)[some])
         turned = rows.take(row)
         at = pa.array(turns.code[turn] & ((1 << _BITS) - 1))
         columns = [*turned.rows.columns[:-1], at]
