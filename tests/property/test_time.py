@@ -61,4 +61,5 @@ def test_sessions_whose_gaps_only_spark_can_read_are_what_it_answers(
 ) -> None:
     course = events(1, cases=CASES, steps=STEPS)
 
-    assert not Judge(spark, tmp_path, IN_SPARK, tables=[EVENTS], course=course).wrong(way)
+    judge = Judge(spark, tmp_path, IN_SPARK, tables=[EVENTS], course=course, planned_in="batch")
+    assert not judge.wrong(way)
