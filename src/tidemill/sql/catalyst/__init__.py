@@ -7,8 +7,8 @@ Words: a *frame* is a table or view of the pipeline as a Spark frame without row
 position an expression finds an attribute; a *fragment* is an expression that Spark itself computes in a step,
 as SQL over columns c0, c1, …
 
-Read `session`, `plans`, `expression`, `literal`, `fragment`, `spelling`; `changing` and `settings` guard the
-answers, `table` reads CREATE TABLE.
+Read `session`, `plans`, `expression`, `literal`, `fragment`, `spelling`; `changing`, `clocks` and
+`settings` guard the answers, `table` reads CREATE TABLE.
 """
 
 from pyspark.sql import DataFrame as Frame
