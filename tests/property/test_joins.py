@@ -79,6 +79,16 @@ UNEQUAL = {
     "less": "SELECT t.c AS a, u.c AS b, t.i, u.l FROM t JOIN u ON t.i < u.l WHERE t.c < 3 AND u.c < 3",
     "between": """SELECT t.c AS a, u.c AS b, t.l FROM t JOIN u ON t.l BETWEEN u.i AND u.l
         WHERE t.c < 3 AND u.c < 3""",
+    "near": """SELECT x.c AS a, x.l, y.l AS m, y.s FROM u x JOIN u y ON x.l BETWEEN y.l - 2 AND y.l + 1
+        WHERE x.c < 4 AND y.c < 4""",
+    "far": """SELECT t.c AS a, t.i, u.i AS j FROM t JOIN u ON u.i + 2147483647L < CAST(t.i AS BIGINT) - 3
+        WHERE t.c < 4 AND u.c < 4""",
+    "soon": """SELECT x.c AS a, x.ts, y.ts AS tt FROM t x JOIN t y
+        ON y.ts > x.ts AND y.ts <= x.ts + INTERVAL 4000 HOURS WHERE x.c < 6 AND y.c < 6""",
+    "within": """SELECT t.c, t.k, t.l, u.i FROM t JOIN u
+        ON t.c = u.c AND t.l >= u.i AND t.l < u.l AND t.f > u.f""",
+    "within_itself": "SELECT x.c, x.l, y.f FROM u x LEFT JOIN u y ON x.c = y.c AND x.k = y.k AND x.l < y.l",
+    "by_text": "SELECT t.c, t.s, u.k FROM t JOIN u ON t.c = u.c AND t.s > u.k AND t.k <= u.s",
     "less_outer": """SELECT x.c AS a, y.c AS b, x.i, y.l FROM (SELECT * FROM t WHERE c < 3) x
         LEFT JOIN (SELECT * FROM u WHERE c < 3) y ON x.i > y.l""",
     "full_unequal": """SELECT x.c AS a, y.c AS b, x.i, y.v FROM (SELECT * FROM t WHERE c < 2) x
@@ -93,6 +103,16 @@ UNEQUAL = {
     "not_in_all": "SELECT t.c AS a, t.k, t.i FROM t WHERE k NOT IN (SELECT id FROM p)",
     "not_in_any": "SELECT t.c AS a, t.k, t.i FROM t WHERE i NOT IN (SELECT i FROM u WHERE c = 2 AND l > 4)",
     "in_all": "SELECT t.c AS a, t.k, t.i FROM t WHERE k IN (SELECT k FROM u WHERE c < 5 AND i > 6)",
+}
+VALUES = {
+    "above": "SELECT t.c AS a, t.i FROM t WHERE i > (SELECT avg(v) FROM p) AND b",
+    "of_two": "SELECT t.c AS a, i + (SELECT max(v) FROM p) - (SELECT min(v) FROM p) AS x FROM t WHERE i < 9",
+    "maybe_none": "SELECT t.c AS a, k, (SELECT v FROM p WHERE c = 3 AND id = 'a') AS v FROM t WHERE c < 9",
+    "as_maybe_none": "SELECT t.c AS a, i FROM t WHERE i >= (SELECT v FROM p WHERE c = 2 AND id = 'b')",
+    "if_any": "SELECT t.c AS a, i FROM t WHERE EXISTS (SELECT 1 FROM p WHERE c = 1 AND v = 4) AND i > 2",
+    "if_none": "SELECT t.c AS a, i FROM t WHERE NOT EXISTS (SELECT 1 FROM p WHERE c = 1 AND v = 4) OR i > 5",
+    "in_values": """SELECT u.c AS a, u.l FROM u
+        WHERE l BETWEEN (SELECT min(v) FROM p) AND (SELECT max(i) FROM t)""",
 }
 IN_SPARK = {
     "outer_spark_key": "SELECT t.c, t.k, u.i FROM t LEFT JOIN u ON t.c = u.c AND md5(t.k) = md5(u.s)",
@@ -118,3 +138,13 @@ def test_so_are_those_that_spark_must_compute_a_part_of(
     spark: SparkSession, tmp_path: Path, way: str
 ) -> None:
     assert not Judge(spark, tmp_path, IN_SPARK, planned_in="batch").wrong(way)
+
+
+@pytest.fixture(scope="module")
+def values(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judge:
+    return Judge(spark, tmp_path_factory.mktemp("values"), VALUES)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_so_are_values_of_subqueries(values: Judge, way: str) -> None:
+    assert not values.wrong(way)

@@ -98,6 +98,17 @@ class Join(Relation):
 
 
 @dataclass(frozen=True, slots=True)
+class AtMostOne(Relation):
+    """The child's rows, of which there may be at most one."""
+
+    child: "AnyRelation"
+
+    @property
+    def children(self) -> "tuple[AnyRelation, ...]":
+        return (self.child,)
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """An aggregate function, by Catalyst's name, with arguments and filter over the rows of its input."""
 
@@ -314,6 +325,7 @@ AnyRelation = (
     | Project
     | Filter
     | Join
+    | AtMostOne
     | Aggregate
     | Expand
     | Union

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tidemill.pipeline.operators.aggregate import AggregateOperator, CombineOperator
 from tidemill.pipeline.operators.arrange import ArrangeOperator
+from tidemill.pipeline.operators.at_most_one import AtMostOneOperator
 from tidemill.pipeline.operators.constant import ConstantOperator
 from tidemill.pipeline.operators.distinct import DistinctOperator
 from tidemill.pipeline.operators.expand import ExpandOperator
@@ -39,6 +40,7 @@ OPERATORS: dict[type[nodes.Node], type[Operator]] = {
     nodes.Join: JoinOperator,
     nodes.Mark: MarkOperator,
     nodes.Label: LabelOperator,
+    nodes.AtMostOne: AtMostOneOperator,
     nodes.Combine: CombineOperator,
     nodes.Aggregate: AggregateOperator,
     nodes.Distinct: DistinctOperator,

@@ -206,6 +206,12 @@ class AggregateCall(msgspec.Struct, frozen=True):
         return tuple(one for one in self.further or () if isinstance(one, Literal))
 
 
+class AtMostOne(Node, frozen=True, tag="at_most_one"):
+    """The rows of the input, which must be in one place. More than one is an error."""
+
+    salt: int = 0
+
+
 class Combine(Node, frozen=True, tag="combine"):
     """The first half of an aggregation, before the exchange: what linear aggregates add up, per group.
 
@@ -367,6 +373,7 @@ AnyNode = (
     | Join
     | Mark
     | Label
+    | AtMostOne
     | Combine
     | Aggregate
     | Distinct

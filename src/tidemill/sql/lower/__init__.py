@@ -15,6 +15,7 @@ from tidemill.pipeline.plan import node
 from tidemill.sql.catalog import Addition, Catalog
 from tidemill.sql.lower import shards
 from tidemill.sql.lower.aggregate import lower_aggregate, lower_distinct
+from tidemill.sql.lower.at_most_one import lower_at_most_one
 from tidemill.sql.lower.builder import Builder, Rule
 from tidemill.sql.lower.constant import lower_constant
 from tidemill.sql.lower.distinct import lower_distinct_functions
@@ -39,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     lower_project,
     lower_filter,
     lower_join,
+    lower_at_most_one,
     lower_distinct,
     lower_distinct_functions,
     lower_aggregate,

@@ -5,9 +5,10 @@ from typing import Any
 from tidemill.pipeline.plan import node
 from tidemill.pipeline.plan.expression import Tree, shift
 from tidemill.sql.lower.builder import Builder, Rows, conjunction, conjuncts
+from tidemill.sql.lower.join_bounds import bounds_of, compared, pairs_of
 from tidemill.sql.lower.join_sides import Side, arranged, both, on_all_shards, presence, sides, tell_apart
 from tidemill.sql.lower.select import in_spark, same
-from tidemill.sql.relation import Aggregate, AnyRelation, Filter, Join, Project
+from tidemill.sql.relation import Aggregate, AnyRelation, AtMostOne, Filter, Join, Keys, Project
 
 
 def pairs(build: Builder, relation: Join, left: Rows, right: Rows) -> Rows:
@@ -16,13 +17,14 @@ def pairs(build: Builder, relation: Join, left: Rows, right: Rows) -> Rows:
     Without a key that tells rows apart, a side of at most one row is brought to all shards, where the rows of
     the other lie; of two others, all rows meet in one place.
     """
-    keys = relation.keys
+    keys, several = relation.keys, compared(relation, len(left.columns))
+    bounds = pairs_of(several)
     if not tell_apart(keys) and is_single(relation.right):
-        one, other = on_all_shards(build, left, right, keys)
+        one, other = on_all_shards(build, left, right, keys, bounds)
     elif not tell_apart(keys) and is_single(relation.left):
-        other, one = on_all_shards(build, right, left, tuple((b, a) for a, b in keys))
+        other, one = on_all_shards(build, right, left, _swapped(keys), _swapped(bounds))
     else:
-        one, other = sides(build, left, right, keys)
+        one, other = sides(build, left, right, keys, bounds)
     schema = both(left.schema, right.schema)
     one, other = arranged(build, one), arranged(build, other)
     width = len(build.nodes[one.rows.base].spark_schema["fields"])
@@ -32,12 +34,17 @@ def pairs(build: Builder, relation: Join, left: Rows, right: Rows) -> Rows:
     if relation.condition and proved:
         places = {index: tree.index for index, tree in enumerate(columns)}
         condition = conjunction(condition, shift(relation.condition.tree, places))
-    joined = node.Join((one.rows.base, other.rows.base), _both(build, one, other), condition)
+    inputs = (one.rows.base, other.rows.base)
+    joined = node.Join(inputs, _both(build, one, other), condition, bounds_of(build, one, other, several))
     position = build.add(joined, [one.key, tuple(index + width for index in other.key)])
     rows = Rows(position, None, columns, schema)
     if relation.condition and not proved:
         return in_spark(build, rows, relation.condition, same(rows), schema)
     return rows
+
+
+def _swapped(keys: Keys) -> Keys:
+    return tuple((other, one) for one, other in keys)
 
 
 def is_single(relation: AnyRelation) -> bool:
@@ -47,6 +54,8 @@ def is_single(relation: AnyRelation) -> bool:
             return is_single(child)
         case Aggregate(keys=keys):
             return not keys
+        case AtMostOne():
+            return True
     return False
 
 

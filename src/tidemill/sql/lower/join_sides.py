@@ -1,5 +1,6 @@
 """The sides of a join, brought to where rows of equal keys meet."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,14 +14,18 @@ from tidemill.sql.relation import Keys, Scalar
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a join: its rows, of which the first `width` columns go on, and where its key stands."""
+    """One side of a join: its rows, of which the first `width` columns go on, and where its key stands.
+
+    `bounds` are columns that are compared with those of the other side.
+    """
 
     rows: Rows
     key: tuple[int, ...]
     width: int
+    bounds: tuple[int, ...] = ()
 
     def ordered(self, order: tuple[int, ...]) -> "Side":
-        return Side(self.rows, tuple(self.key[index] for index in order), self.width)
+        return replace(self, key=tuple(self.key[index] for index in order))
 
     def output(self, after: int = 0) -> tuple[Column, ...]:
         """The columns that go on, when the node below comes after so many others."""
@@ -36,19 +41,21 @@ class Side:
         return plain if len(plain) == len(trees) else None
 
 
-def sides(build: Builder, left: Rows, right: Rows, keys: Keys) -> tuple[Side, Side]:
+def sides(build: Builder, left: Rows, right: Rows, keys: Keys, bounds: Keys = ()) -> tuple[Side, Side]:
     """Both sides with their keys, in an order by which a side need not be exchanged, if there is one."""
-    one = side(build, left, [pair[0] for pair in keys])
-    other = side(build, right, [pair[1] for pair in keys])
+    one = side(build, left, [pair[0] for pair in keys], [pair[0] for pair in bounds])
+    other = side(build, right, [pair[1] for pair in keys], [pair[1] for pair in bounds])
     order = _order(build, one, other)
     return one.ordered(order), other.ordered(order)
 
 
-def side(build: Builder, rows: Rows, keys: Sequence[Scalar]) -> Side:
-    """The side with a column for each part of the key."""
+def side(build: Builder, rows: Rows, keys: Sequence[Scalar], bounds: Sequence[Scalar] = ()) -> Side:
+    """The side with a column for each part of the key and each bound."""
     width = len(rows.columns)
     columns = [*same(rows)]
-    columns += [key for place, key in enumerate(keys) if key not in [*columns, *keys[:place]]]
+    for one in (*keys, *bounds):
+        if one not in columns:
+            columns.append(one)
     fields = [
         {"name": f"key{index}", "type": column.tree.spark_type, "nullable": True, "metadata": {}}
         for index, column in enumerate(columns[width:])
@@ -56,7 +63,7 @@ def side(build: Builder, rows: Rows, keys: Sequence[Scalar]) -> Side:
     schema = {"type": "struct", "fields": [*rows.schema["fields"], *fields]}
     if fields:
         rows = computed(build, rows, tuple(columns), schema)
-    return Side(rows, tuple(columns.index(key) for key in keys), width)
+    return Side(rows, tuple(map(columns.index, keys)), width, tuple(map(columns.index, bounds)))
 
 
 def _order(build: Builder, left: Side, right: Side) -> tuple[int, ...]:
@@ -68,15 +75,19 @@ def _order(build: Builder, left: Side, right: Side) -> tuple[int, ...]:
 
 
 def arranged(build: Builder, side: Side) -> Side:
-    """The side as the rows of a node that keeps them by the key: of a table spread by it, the table's own."""
+    """The side as the rows of a node that keeps them by the key: of a table spread by it, the table's own.
+
+    Others are kept in the order of the column that bounds what is asked of them most often.
+    """
     if _is_own_arrangement(build, side):
         key = side.base_key()
         assert key is not None
-        return Side(side.rows, key, side.width)
+        return replace(side, key=key)
     position = build.exchanged(build.put(side.rows), side.key)
     schema = build.nodes[position].spark_schema
-    kept = build.add(node.Arrange((position,), schema, side.key), build.spread(position))
-    return Side(build.all_of(kept), side.key, side.width)
+    order = tuple(column for column, _ in Counter(side.bounds).most_common(1))
+    kept = build.add(node.Arrange((position,), schema, side.key, order=order), build.spread(position))
+    return replace(side, rows=build.all_of(kept))
 
 
 def _is_own_arrangement(build: Builder, side: Side) -> bool:
@@ -107,7 +118,9 @@ def tell_apart(keys: Keys) -> bool:
     )
 
 
-def on_all_shards(build: Builder, left: Rows, right: Rows, keys: Keys) -> tuple[Side, Side]:
+def on_all_shards(
+    build: Builder, left: Rows, right: Rows, keys: Keys, bounds: Keys = ()
+) -> tuple[Side, Side]:
     """Sides that meet though no key spreads them: the right, which is small, comes to every shard.
 
     The rows of the left stay on theirs, each with a label of it.
@@ -115,7 +128,7 @@ def on_all_shards(build: Builder, left: Rows, right: Rows, keys: Keys) -> tuple[
     one, copied = labelled(build, left), build.put(right)
     every = node.Label((copied,), _with_label(build.nodes[copied].spark_schema), None)
     other = build.all_of(build.add(every))
-    found = sides(build, one, other, ((same(one)[-1], same(other)[-1]), *keys))
+    found = sides(build, one, other, ((same(one)[-1], same(other)[-1]), *keys), bounds)
     return replace(found[0], width=len(left.columns)), replace(found[1], width=len(right.columns))
 
 

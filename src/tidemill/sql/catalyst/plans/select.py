@@ -9,6 +9,7 @@ from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import items, place_of
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.schema import attributes, both_true, conjuncts, schema_of
+from tidemill.sql.catalyst.plans.subquery import uses_value, where_values, with_values, without_unused
 from tidemill.sql.catalyst.plans.temporal import read_condition, tells_time
 from tidemill.sql.relation import AnyRelation
 
@@ -24,9 +25,11 @@ def read_leaf(reader: Reader, plan: JavaObject) -> relation.Leaf:
 
 
 def read_project(reader: Reader, plan: JavaObject) -> relation.Project:
-    child, scope = plan.child(), attributes(plan.child())
-    columns = tuple(reader.scalar(column, scope, schema_of(child)) for column in items(plan.projectList()))
-    return relation.Project(schema_of(plan), place_of(plan), reader.read(child), columns)
+    plan = without_unused(reader, plan)
+    nodes = items(plan.projectList())
+    found = with_values(reader, reader.read(plan.child()), plan.child(), nodes)
+    columns = tuple(reader.scalar(node, found.scope, found.schema) for node in nodes)
+    return relation.Project(schema_of(plan), place_of(plan), found.rows, columns)
 
 
 def read_python(reader: Reader, plan: JavaObject) -> relation.Project:
@@ -45,13 +48,17 @@ def read_filter(reader: Reader, plan: JavaObject) -> AnyRelation:
     child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
     nodes = conjuncts(plan.condition())
     clocked = tuple(read_condition(reader, node, scope, schema) for node in nodes if tells_time(node))
-    parts = [reader.scalar(node, scope, schema) for node in nodes if not tells_time(node)]
+    valued = [node for node in nodes if uses_value(node) and not tells_time(node)]
+    nodes = [node for node in nodes if not uses_value(node) and not tells_time(node)]
+    parts = [reader.scalar(node, scope, schema) for node in nodes]
     ours = list(takewhile(lambda part: not part.unproved, parts))
     found = reader.read(child)
     for some in (ours, parts[len(ours) :]):
         condition = both_true(some)
         if condition:
             found = relation.Filter(schema_of(plan), place_of(plan), found, condition)
+    if valued:
+        found = where_values(reader, found, child, valued)
     return relation.Temporal(schema_of(plan), place_of(plan), found, clocked) if clocked else found
 
 
