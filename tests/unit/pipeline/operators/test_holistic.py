@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.pipeline import types
-from tidemill.pipeline.errors import StepAborted, UnsupportedType
+from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.plan.expression import Literal, literal
 from tidemill.pipeline.plan.node import Aggregate, AggregateCall, Arrange, Combine, Node
 from tidemill.pipeline.state.spec import StateSpec
@@ -292,9 +292,18 @@ def test_a_pivot_puts_values_in_their_places(
         judge(data, open_spine, each, value)
 
 
-def test_a_list_of_values_without_an_order_inside_is_refused() -> None:
-    kind = pa.struct([("inner", MAP)])
+def test_values_that_hold_maps_are_in_the_order_of_the_entries() -> None:
+    kind = pa.large_list(pa.field("element", pa.struct([("inner", MAP)])))
     each = case("CollectList", [kind], pa.large_list(kind))
+    values: list[Any] = [
+        [{"inner": [("a", 2)]}],
+        None,
+        [{"inner": [("a", 1)]}, {"inner": None}],
+        [],
+        [{"inner": []}],
+    ]
+    rows = pa.RecordBatch.from_pylist([{"c0": value} for value in values], each.schema)
 
-    with pytest.raises(UnsupportedType, match="maps have no order"):
-        Bench(each.nodes(()))
+    [((found,), _)] = rows_of(Bench(each.nodes(())).step([ZSet.of(rows)]))
+
+    assert list(found) == [canonical(values[at]) for at in (3, 4, 2, 0)]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tidemill.pipeline.operators.aggregates.extremes import Values
 from tidemill.pipeline.operators.aggregates.measure import Chosen, Function
-from tidemill.pipeline.operators.aggregates.whole import Held, Unordered, Whole
+from tidemill.pipeline.operators.aggregates.whole import Held, Whole
 from tidemill.pipeline.plan.node import AggregateCall
 from tidemill.pipeline.state.order import ASCENDING, Direction
 
@@ -24,8 +24,7 @@ class CollectList(Function):
         super().__init__(call, arguments)
         skips = call.options.get("ignoreNulls", "true") == "true"
         chosen = Chosen(call.columns if skips else (), call.filter)
-        kept = Unordered if pa.types.is_map(arguments[0].type) else Values
-        self.measures = (Whole(kept(chosen, call.columns)),)
+        self.measures = (Whole(Values(chosen, call.columns)),)
 
     def value(self, *found: Any) -> pa.Array:
         held: Held = found[0]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.operators.aggregates.extremes import Values
 from tidemill.pipeline.operators.aggregates.measure import Chosen, Function
-from tidemill.pipeline.operators.aggregates.whole import Held, Unordered, Whole
+from tidemill.pipeline.operators.aggregates.whole import Held, Whole
 from tidemill.pipeline.plan.node import AggregateCall
 
 Row = tuple[Any, ...]
@@ -168,8 +168,7 @@ class Recomputed(Function):
     def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
         super().__init__(call, arguments)
         self.aggregate: Grouped = unpacked(call.options["code"])
-        kept = Unordered if any(pa.types.is_map(field.type) for field in arguments) else Values
-        self.measures = (Whole(kept(Chosen((), call.filter), call.columns)),)
+        self.measures = (Whole(Values(Chosen((), call.filter), call.columns)),)
 
     of_nothing = False  # as in Spark, which calls no function for no rows
 

@@ -1,18 +1,15 @@
 """For functions that need all values of a group: those are kept, and read again when the group is touched."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.pipeline.operators.aggregates.extremes import Values
 from tidemill.pipeline.operators.aggregates.measure import Looked, Touched
-from tidemill.pipeline.state.order import Direction, order_codes
-from tidemill.pipeline.state.spec import StateSpec
+from tidemill.pipeline.state.order import Direction, has_order, order_codes
 from tidemill.pipeline.zset import sum_groups
-from tidemill.pipeline.zset.hashing import map_entries
+from tidemill.pipeline.zset.hashing import list_lengths, map_entries
 from tidemill.pipeline.zset.value import Indices, Mask, Weights
 
 
@@ -61,7 +58,8 @@ class Whole(Looked):
         matches = spine.lookup(groups.keys, groups.hashes, before=before)
         columns = matches.found.rows.columns[groups.keys.num_columns :]
         # What is equal has equal codes, so that one sort also adds up what several runs say of a value.
-        codes = [matches.probe, *order_codes(_sortable(columns), range(len(columns)), self.directions)]
+        shown = pa.RecordBatch.from_arrays([*map(_sortable, columns)], [*map(str, range(len(columns)))])
+        codes = [matches.probe, *order_codes(shown, range(len(columns)), self.directions)]
         order = np.lexsort(codes[::-1])
         begins = np.zeros(len(order), np.bool_)
         begins[:1] = True
@@ -74,15 +72,16 @@ class Whole(Looked):
         return Held(tuple(column.take(pa.array(place)) for column in columns), weights, starts)
 
 
-@dataclass(frozen=True, slots=True)
-class Unordered(Values):
-    """As `Values`, of columns that a state cannot put in order."""
-
-    def state(self, name: str, schema: pa.Schema, keys: int) -> StateSpec:
-        return StateSpec(name, schema, tuple(range(keys)))
-
-
-def _sortable(columns: Sequence[pa.Array]) -> pa.RecordBatch:
+def _sortable(array: pa.Array) -> pa.Array:
     """Maps have no order in Spark; here they go by their entries, which are in the order of keys."""
-    shown = [map_entries(column) if pa.types.is_map(column.type) else column for column in columns]
-    return pa.RecordBatch.from_arrays(shown, [str(place) for place in range(len(shown))])
+    kind = array.type
+    if has_order(kind):
+        return array
+    if pa.types.is_map(kind):
+        return _sortable(map_entries(array))
+    nulls = array.is_null() if array.null_count else None
+    if pa.types.is_struct(kind):
+        parts = [_sortable(part) for part in array.flatten()]
+        return pa.StructArray.from_arrays(parts, [str(place) for place in range(len(parts))], mask=nulls)
+    offsets = pa.array(np.append(0, np.cumsum(list_lengths(array))))
+    return pa.LargeListArray.from_arrays(offsets, _sortable(array.flatten()), mask=nulls)
