@@ -1,6 +1,8 @@
 """`tidemill.Pipeline` that makes its steps by itself, while threads append and views are added."""
 
+import datetime as dt
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from e2e.auctions import AUCTIONS, BIDS, SCRIPT, answers, expected, rows
 from tidemill.api.pipeline import Pipeline, RuntimeName
+from tidemill.pipeline.engine import Policy
 from tidemill.pipeline.errors import NotNow, StepAborted
 
 pytestmark = pytest.mark.timeout(180)
@@ -65,3 +68,19 @@ def test_leaving_the_block_ends_the_run_with_a_version(spark: SparkSession, fold
     with Pipeline(spark, folder, runtime="inline") as p:
         assert rows(p, "best") == expected(BIDS)["best"]
         assert p.step().number == step + 1
+
+
+def test_rows_go_with_the_clock_while_nothing_is_appended(spark: SparkSession, folder: Path) -> None:
+    with Pipeline(spark, folder, runtime="inline", policy=Policy(tick_s=0.05)) as p:
+        p.sql("""CREATE TABLE t (at TIMESTAMP);
+            CREATE VIEW recent AS SELECT at FROM t WHERE at > now() - INTERVAL 1 SECOND""")
+        p.start()
+        step = p.wait(offset=p.insert("t", [{"at": dt.datetime.now(dt.UTC)}]).offset, timeout_s=PATIENCE_S)
+        deadline = time.monotonic() + PATIENCE_S
+        number = step.number
+        while rows(p, "recent") and time.monotonic() < deadline:
+            number += 1
+            p.wait(step=number, timeout_s=PATIENCE_S)
+
+        assert not rows(p, "recent")
+        assert number > step.number

@@ -39,6 +39,7 @@ from tidemill.pipeline.log.root import (
 from tidemill.pipeline.log.segment import SegmentRef
 from tidemill.pipeline.merging import Merging
 from tidemill.pipeline.plan.circuit import Circuit
+from tidemill.pipeline.plan.node import Temporal
 from tidemill.pipeline.runtimes.runtime import Runtime
 from tidemill.pipeline.state.database import Database
 from tidemill.pipeline.state.files import RunFiles
@@ -83,7 +84,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a pipeline is run. `commit_steps` and `commit_s`: a version at the latest after so much."""
+    """How a pipeline is run. `commit_steps` and `commit_s`: a version at the latest after so much.
+
+    `tick_s`: a pipeline that runs by itself, and has rows that come or go with the clock, makes a step at the
+    latest after so much.
+    """
 
     deadline_s: float = 600.0
     commit_steps: int = 100
@@ -91,6 +96,7 @@ class Policy:
     grace_s: float = 600.0
     round_rows: int = 1_000_000
     step_rows: int = 4_000_000
+    tick_s: float = 1.0
 
 
 class Engine:
@@ -211,7 +217,9 @@ class Engine:
 
         An append that has failed alone is not tried before it is discarded, unless `again`.
         """
-        return await self._input.read(step, token, fills=self.unfilled, again=again)
+        timed = any(isinstance(node, Temporal) for node in self.plan.circuit.nodes)
+        tick_s = self.policy.tick_s if timed and not self.unfilled else None
+        return await self._input.read(step, token, fills=self.unfilled, again=again, tick_s=tick_s)
 
     def settle(self, record: StepRecord) -> StepRecord:
         """Run an assigned step to its end, whatever that is. Raises like `step`."""

@@ -31,9 +31,17 @@ class InputLog:
         self._limits = limits or Limits()
 
     async def read(
-        self, step: int, token: asyncio.Event, *, fills: tuple[str, ...] = (), again: bool = False
+        self,
+        step: int,
+        token: asyncio.Event,
+        *,
+        fills: tuple[str, ...] = (),
+        again: bool = False,
+        tick_s: float | None = None,
     ) -> StepRecord | None:
         """The record of this step, assigned; for the next one, wait until there is input or nodes to fill.
+
+        With `tick_s`, no longer than that: then the step has its clock alone.
 
         An append that has failed alone counts as none until it is discarded, and the step that was aborted
         last is not made again as it was; with `again` it is, once. None when the token is set before there
@@ -49,7 +57,8 @@ class InputLog:
                     continue
                 if token.is_set():
                     return None
-                await _first(head.wait(), root.wait(), token.wait())
+                if not await _first(tick_s, head.wait(), root.wait(), token.wait()):
+                    await self.assign([], fills=fills)
 
     async def assign(
         self, waiting: list[Entry] | None = None, *, fills: tuple[str, ...] = (), clock: int | None = None
@@ -109,12 +118,12 @@ class InputLog:
         return None
 
 
-async def _first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of these is over; the others are cancelled."""
+async def _first(limit_s: float | None, *waits: Coroutine[Any, Any, object]) -> bool:
+    """Wait until one of these is over; the others are cancelled. False if none was within the limit."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
