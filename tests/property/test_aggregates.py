@@ -48,6 +48,8 @@ EXTREMES = {
 
 # Added to what may come close to zero, where Spark has nothing but rounding errors.
 FAR = "+ 1e4"
+# Whether an infinity makes a covariance infinite or NaN, Spark leaves to the order of rows.
+FINITE = "f <> double('inf') AND f <> double('-inf')"
 STATISTICS = {
     "spreads": """SELECT c, k, var_pop(f) AS a, var_samp(f) AS b, stddev_pop(f) AS d, stddev(f) AS e
         FROM {u} GROUP BY c, k""",
@@ -57,10 +59,11 @@ STATISTICS = {
     "shapes": f"""SELECT c, k, skewness(f) {FAR} AS a, kurtosis(f) {FAR} AS b,
         skewness(l) {FAR} AS d FROM {{u}} GROUP BY c, k""",
     "pairs": f"""SELECT c, k, covar_pop(f, y) {FAR} AS a, covar_samp(f, y) {FAR} AS b, corr(f, y) {FAR} AS d,
-        regr_count(f, y) AS n FROM {{t}} GROUP BY c, k""",
+        regr_count(f, y) AS n FROM {{t}} WHERE {FINITE} GROUP BY c, k""",
     "lines": f"""SELECT c, regr_slope(f, h) {FAR} AS a, regr_intercept(f, h) {FAR} AS b,
         regr_r2(f, h) {FAR} AS d, regr_sxx(f, h) AS e, regr_syy(f, h) AS g,
-        regr_sxy(f, h) + 1e9 AS m, regr_avgx(f, h) {FAR} AS o FROM {{t}} GROUP BY c""",
+        regr_sxy(f, h) + 1e9 AS m, regr_avgx(f, h) {FAR} AS o FROM {{t}} WHERE {FINITE}
+        GROUP BY c""",
     "spreads_none": """SELECT stddev(f) AS a, var_pop(l) AS b, corr(f, l) AS d, kurtosis(f) AS e,
         regr_r2(f, l) AS g, covar_samp(l, f) AS h FROM {t} WHERE i = 12345""",
     "spreads_distinct": "SELECT c, stddev(DISTINCT i) AS a, count(DISTINCT s) AS n FROM {t} GROUP BY c",
