@@ -10,9 +10,9 @@ open engine needs.
     seal(spine, writer)                         # at the end of a stage: files, and what they replace
 
 Words: a *spec* says what a state is; a *run* is sorted rows of it, in *pieces*; a *spine* is the runs whose
-sum is the state; a *part* is what one pipeline worker owns; a *lane* is the share of a state that lies
-with the owner of one shard where it is not spread by key; a *layer* is the disjoint runs that came out of one merge; a *manifest* lists
-the runs of a version; a *pin* keeps a version for as long as it is wanted.
+sum is the state; a *part* is what one pipeline worker owns; a *lane* is the share of a state that lies with
+the owner of one shard where it is not spread by key; a *layer* is the disjoint runs that came out of one
+merge; a *manifest* lists the runs of a version; a *pin* keeps a version for as long as it is wanted.
 
 Read `spec`, `order`, `piece`, `run` (the file), `stream` (several runs as one), `files`, `spine` with `spans`
 and `extreme`, `seal`, `merges`, `manifest`, `database` (versions), `sweep`.

@@ -157,7 +157,7 @@ class Spine:
         return self._verified(Matches(order[spans.probe[span]], taken.z), keys)
 
     def weigh(self, hashes: Hashes) -> Indices:
-        """How many rows a lookup of each of these hashes would meet, at most. Costs keys * runs * log(rows)."""
+        """How many rows a lookup of each hash would meet, at most. Costs keys * runs * log(rows)."""
         order = np.argsort(hashes, kind="stable")
         _, spans = find_spans(list(self._runs(False, hashes[order])), hashes[order])
         found = np.zeros(len(hashes), np.int64)
@@ -195,7 +195,8 @@ class Spine:
     def open(self, held: Held) -> Run:
         """Its run, as far as it is this worker's."""
         if held.run is None:
-            assert held.ref is not None and self.files is not None
+            assert held.ref is not None
+            assert self.files is not None
             held.run = self.files.open(held.ref, self.spec)
             if self.spec.aligned and not self.part.owns(held.ref):
                 held.run = held.run.between(self.part.lo, self.part.hi)

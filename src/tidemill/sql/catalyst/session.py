@@ -92,8 +92,10 @@ class Frames:
         return jvm(self.spark).org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
 
     def optimized(self, frame: DataFrame, analyzed: JavaObject | None = None) -> JavaObject:
-        """Spark's optimized plan, of another analyzed one if given. Not the frame's own, in which whatever the
-        user cached is a leaf."""
+        """Spark's optimized plan, of another analyzed one if given.
+
+        Not the frame's own, in which whatever the user cached is a leaf.
+        """
         session = frame._jdf.sparkSession()
         with self._active(session):
             return (

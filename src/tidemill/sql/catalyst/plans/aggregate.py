@@ -21,7 +21,7 @@ CALL = re.compile(r"\w+\s*\(.*\)", re.DOTALL)
 
 
 def read_aggregate(reader: Reader, plan: JavaObject) -> relation.Aggregate:
-    child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
+    scope, schema = attributes(plan.child()), schema_of(plan.child())
     grouping = items(plan.groupingExpressions())
     keys = tuple(reader.scalar(key, scope, schema) for key in grouping)
     functions: list[relation.Function] = []
