@@ -59,9 +59,11 @@ def test_no_later_clock_gives_a_moment_before_what_is_past() -> None:
             assert clock.past(hour) <= later
 
 
-@pytest.mark.parametrize("name", ["UTC", "+05:30", "GMT-8", "Europe/Zurich"])
-def test_zones_are_known_by_sparks_names(name: str) -> None:
-    assert zone_of(name)
+@pytest.mark.parametrize(
+    ("name", "minutes"), [("UTC", 0), ("+05:30", 330), ("GMT-8", -480), ("Europe/Zurich", 60)]
+)
+def test_zones_are_known_by_sparks_names(name: str, minutes: int) -> None:
+    assert zone_of(name).utcoffset(datetime(2024, 1, 1)) == timedelta(minutes=minutes)
 
 
 def test_a_zone_that_is_not_known_is_told() -> None:
