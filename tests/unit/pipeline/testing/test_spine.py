@@ -1,6 +1,7 @@
 """The plain model of a spine and the real one give the same answers."""
 
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill.pipeline.state.extreme import Ranking
 from tidemill.pipeline.state.files import RunFiles, RunWriter
 from tidemill.pipeline.state.order import Direction
 from tidemill.pipeline.state.seal import spill
@@ -19,6 +21,8 @@ from tidemill.pipeline.testing.bags import Bag, Rows
 from tidemill.pipeline.zset import ZSet, hash_rows, pick
 from tidemill.pipeline.zset.value import take_rows
 from tidemill.store.blobs import open_blobs
+
+RANKINGS: tuple[Ranking, ...] = get_args(Ranking)
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +87,17 @@ def test_the_model_answers_as_the_real_one(files: RunFiles, data: st.DataObject)
                 met = np.bincount(real.lookup(keys, hashes).probe, minlength=keys.num_rows)
                 assert (real.weigh(hashes) >= met).all()
             low, high = (data.draw(places(change, spec, keys.num_rows)) for _ in range(2))
-            bounds = {"low": low, "high": high, "before": before}
-            assert answers(model.between(keys, hashes, **bounds)) == answers(
-                real.between(keys, hashes, **bounds)
+            assert answers(model.between(keys, hashes, low, high, before=before)) == answers(
+                real.between(keys, hashes, low, high, before=before)
             )
-            wanted = {"last": data.draw(st.booleans()), "count": data.draw(st.integers(1, 5)), **bounds}
-            wanted["ranking"] = data.draw(st.sampled_from(["row_number", "rank", "dense_rank"]))
-            found = [spine.extreme(keys, hashes, **wanted) for spine in (model, real)]
+            last, count = data.draw(st.booleans()), data.draw(st.integers(1, 5))
+            ranking = data.draw(st.sampled_from(RANKINGS))
+            found = [
+                spine.extreme(
+                    keys, hashes, last=last, count=count, ranking=ranking, low=low, high=high, before=before
+                )
+                for spine in (model, real)
+            ]
             assert listed(found[0]) == listed(found[1])
             scans = [
                 [row for piece in spine.scan(before=before) for row in rows_of(piece)]
