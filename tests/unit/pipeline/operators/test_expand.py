@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemill.pipeline.plan.expression import column, literal
+from tidemill.pipeline.plan.expression import Column, Literal, column, literal
 from tidemill.pipeline.plan.node import Arrange, Expand
 from tidemill.pipeline.testing import bag, check, columns, feed, spark, streams
 
@@ -13,7 +13,7 @@ from tidemill.pipeline.testing import bag, check, columns, feed, spark, streams
 def test_each_projection_of_each_row_is_there(data: st.DataObject) -> None:
     schema = data.draw(columns())
     whole = tuple(column(index, field.type) for index, field in enumerate(schema))
-    first_alone = (whole[0], *(literal(None, tree.type) for tree in whole[1:]))
+    first_alone: tuple[Column | Literal, ...] = (whole[0], *(literal(None, tree.type) for tree in whole[1:]))
     nodes = [
         feed(schema),
         Arrange((0,), spark(schema), key=(0,)),

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -74,7 +74,7 @@ def call(function: str, *, null: bool = True) -> AggregateCall:
     return AggregateCall(function, 0, "double", None, options, (1,) if function in TWO else msgspec.UNSET)
 
 
-def run(one: AggregateCall, *changes: tuple[Pairs, int]) -> float | None:
+def run(one: AggregateCall, *changes: tuple[Pairs, int]) -> float | Literal["NaN"] | None:
     """The value after changes: rows, and the weight that all of them have."""
     nodes = [
         feed(SCHEMA),
@@ -89,6 +89,7 @@ def run(one: AggregateCall, *changes: tuple[Pairs, int]) -> float | None:
             pa.RecordBatch.from_arrays(columns, schema=SCHEMA), np.full(len(rows), weight, np.int64)
         )
         output += rows_of(bench.step([change]))
+    value: float | Literal["NaN"] | None
     [((value,), _)] = bag(output).items()
     return value
 
@@ -98,8 +99,8 @@ def run(one: AggregateCall, *changes: tuple[Pairs, int]) -> float | None:
 @settings(max_examples=25, deadline=None)
 def test_values_are_exact_but_for_the_last_rounding(function: str, kept: Pairs, gone: Pairs) -> None:
     found = run(call(function), (gone, 3), (kept, 1), (gone, -3))
-    used = [
-        tuple(Fraction(one or 0) for one in row)
+    used: Pairs = [
+        (Fraction(row[0]), Fraction(row[1] or 0))
         for row in kept
         if row[0] is not None and (row[1] is not None or function in ONE)
     ]
@@ -108,7 +109,7 @@ def test_values_are_exact_but_for_the_last_rounding(function: str, kept: Pairs, 
     except ZeroDivisionError:
         assert found is None
     else:
-        assert found is not None
+        assert isinstance(found, float)
         # Only the intercept is a difference of what was rounded.
         scale = float(abs(mean(used, 0))) if function == "RegrIntercept" else 0.0
         assert math.isclose(found, expected, rel_tol=1e-12, abs_tol=1e-12 * scale)

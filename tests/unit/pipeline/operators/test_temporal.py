@@ -40,7 +40,7 @@ seconds = st.none() | st.integers(-3, 8)
 def changes(draw: st.DrawFn) -> ZSet:
     row = st.tuples(st.integers(0, 1), seconds, seconds, st.sampled_from([1, 1, 2, -1]))
     rows = draw(st.lists(row, max_size=6))
-    times = [[None if row[at] is None else row[at] * SECOND for row in rows] for at in (1, 2)]
+    times = [[None if (time := row[at]) is None else time * SECOND for row in rows] for at in (1, 2)]
     columns = [pa.array([row[0] for row in rows], pa.int8())]
     columns += [pa.array(values, pa.int64()).view(TIME) for values in times]
     weights = np.array([row[3] for row in rows], np.int64)

@@ -47,7 +47,7 @@ FRAMES = [
 ]
 
 
-def call(function: str, kind: str, *columns: int, **options: str) -> AggregateCall:
+def call(function: str, kind: str | dict[str, object], *columns: int, **options: str) -> AggregateCall:
     further = {"further": columns[1:]} if len(columns) > 1 else {}
     return AggregateCall(function, columns[0] if columns else None, kind, None, options, **further)
 
