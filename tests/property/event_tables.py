@@ -12,6 +12,7 @@ from property.changing_tables import (
     Append,
     Column,
     History,
+    Row,
     Table,
     by_case,
     changes,
@@ -50,7 +51,8 @@ EVENTS = Table(
 def events(seed: int, *, cases: int, steps: int) -> History:
     """A random history, one step of which appends nothing. Case 0 holds a third of all rows, of one key."""
     random = Random(seed)
-    found, rows = History(), []
+    found = History()
+    rows: list[Row] = []
     for step in range(steps):
         parts: list[Any] = [{} for _ in range(random.randint(1, 3))]
         before = by_case(rows)

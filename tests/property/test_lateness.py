@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Literal
 
 import pyarrow as pa
 import pytest
@@ -88,7 +89,7 @@ def expected(spark: SparkSession) -> dict[str, list[Bag]]:
 def walk(spark: SparkSession, folder: Path, way: str) -> Iterator[tuple[int, Pipeline]]:
     policy = Policy(round_rows=40) if way == "rounds" else None
     workers = {"small steps": 1, "rounds": 3}.get(way)
-    runtime = "batch" if way == "batch" else "inline"
+    runtime: Literal["batch", "inline"] = "batch" if way == "batch" else "inline"
     pipeline = Pipeline(spark, folder, runtime=runtime, policy=policy, workers=workers)
     pipeline.sql(CREATE)
     for step, change in enumerate(course().steps):

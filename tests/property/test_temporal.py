@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -48,10 +49,12 @@ def zoned(request: pytest.FixtureRequest, spark: SparkSession) -> SparkSession:
 @pytest.fixture(scope="module")
 def expected(zoned: SparkSession) -> list[dict[str, Bag]]:
     """Spark's answers at the clock of each step, by view."""
+    zone = zoned.conf.get(ZONE)
+    assert zone is not None
     found = []
     for step, bags in enumerate(events(1, cases=CASES, steps=STEPS).bags):
         oracle = Oracle(zoned, [EVENTS], [bags])
-        oracle._spark.conf.set(ZONE, zoned.conf.get(ZONE))
+        oracle._spark.conf.set(ZONE, zone)
         oracle.define({view: at(query, step) for view, query in VIEWS.items()})
         found.append({view: oracle.answers(view)[0] for view in VIEWS})
         oracle.close()
@@ -60,7 +63,7 @@ def expected(zoned: SparkSession) -> list[dict[str, Bag]]:
 
 def course(spark: SparkSession, folder: Path, way: str) -> Iterator[tuple[int, Pipeline]]:
     """The pipeline after each step whose views are judged."""
-    runtime = "inline" if spark.conf.get(ZONE) == "UTC" else "batch"
+    runtime: Literal["batch", "inline"] = "inline" if spark.conf.get(ZONE) == "UTC" else "batch"
     policy = Policy(round_rows=100) if way == "rounds" else None
     late = LATE if way == "created late" else 0
     pipeline = Pipeline(spark, folder, runtime=runtime, policy=policy)
