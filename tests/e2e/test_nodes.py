@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from crash.stopping import stop
 from e2e.nodes import NodeProcess, agreed, nodes, until
 from servers import PostgresServer
 
@@ -62,7 +63,7 @@ async def test_a_stopped_leader_comes_back_as_a_follower(store_url: str, tmp_pat
         before = await agreed(running)
         leader = leader_of(running, before)
         rest = [node for node in running if node is not leader]
-        leader.send(signal.SIGSTOP)
+        stop(leader.send, store_url)
         during = await agreed(rest)
         leader.send(signal.SIGCONT)
         after = await agreed(running)
