@@ -49,9 +49,9 @@ bench-operators: setup ## Measure each operator with little and much state, agai
 	@scripts/java
 	@$(BIN)/python benchmarks/operators.py $(ARGS)
 
-property: setup ## Judge every operator against Spark on CASES=500 packed cases
+property: setup ## Judge every operator against Spark, every way, on CASES=500 packed cases
 	@scripts/java
-	@TIDEMILL_CASES=$(CASES) $(BIN)/pytest tests/property $(ARGS)
+	@TIDEMILL_CASES=$(CASES) TIDEMILL_WAYS=all TIDEMILL_CIRCUITS=60 $(BIN)/pytest tests/property $(ARGS)
 
 conform: setup ## Run the store conformance suite on one backend, B=memory, sqlite or postgres
 	@scripts/postgres
