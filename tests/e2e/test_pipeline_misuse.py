@@ -211,3 +211,22 @@ def test_a_name_may_have_any_characters(spark: SparkSession, folder: Path) -> No
         p.drop("select")
         p.drop("a`b")
         assert (p.tables, p.views) == ((), ())
+
+
+def test_a_column_of_times_may_be_all_null(spark: SparkSession, folder: Path) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (k BIGINT, at TIMESTAMP); CREATE VIEW v AS SELECT * FROM t")
+        p.insert("t", [{"k": 1, "at": None}])
+        p.step()
+
+        assert rows(p, "v") == {(1, None): 1}
+
+
+def test_what_spark_calls_an_illegal_argument_is_refused_with_the_view(
+    spark: SparkSession, folder: Path
+) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (at TIMESTAMP)")
+
+        with pytest.raises(Refused, match=r"view v: .*month"):
+            p.sql("CREATE VIEW v AS SELECT window(at, '1 month') AS w FROM t")

@@ -281,3 +281,50 @@ def test_a_user_function_sees_the_rows_of_its_view_only(spark: SparkSession, fol
         p.step()
 
         assert rows(p, "v") == Counter({(2,): 1, (3,): 1})
+
+
+def test_an_append_that_fails_is_found_though_its_view_was_never_filled(
+    spark: SparkSession, folder: Path
+) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (k BIGINT, n BIGINT); CREATE VIEW v AS SELECT 100 / n AS q FROM t")
+        for n in (1, 0, 2):
+            p.insert("t", [{"k": 1, "n": n}])
+
+        outcomes = [attempt(p) for _ in range(5)]
+
+        assert outcomes == [False, True, False, True, False]  # all, none to fill, all, the first, the second
+        assert [one.offset for one in p.pending() if one.failure] == [1, 2]
+        p.discard(1)
+        assert attempt(p)
+        assert rows(p, "v") == {(100.0,): 1, (50.0,): 1}
+
+
+def attempt(p: Pipeline) -> bool:
+    try:
+        p.step()
+    except StepAborted:
+        return False
+    return True
+
+
+def test_what_a_dropped_view_kept_is_gone_when_the_pipeline_is_next_closed(
+    spark: SparkSession, folder: Path
+) -> None:
+    def stored() -> int:
+        return sum(file.stat().st_size for file in (folder / "blobs").rglob("*") if file.is_file())
+
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (k BIGINT); CREATE VIEW v AS SELECT k, k + 1 AS n FROM t")
+        p.insert("t", [{"k": k} for k in range(5000)])
+        p.step()
+        before = stored()
+        p.drop("v")
+        p.step()
+        p.checkpoint()
+        p.step()
+        p.checkpoint()
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.step()
+
+    assert stored() < before - 5000 * 16

@@ -8,6 +8,9 @@ from property.judge import WAYS, Judge
 # Spark's own answer depends on how equals lie: where that matters, the order is of all columns (of u: ALL).
 ALL = "i, l DESC, f, s, k"
 VIEWS = {
+    "short_decimals": """SELECT c, k, i, avg(CAST(l % 100 AS DECIMAL(5, 2))) OVER (PARTITION BY c, k) AS a,
+        sum(CAST(i % 10 AS DECIMAL(3, 1))) OVER (PARTITION BY c ORDER BY i) AS s,
+        row_number() OVER (PARTITION BY c, k ORDER BY i, l, f, s) AS n FROM u""",
     "numbered": f"SELECT *, row_number() OVER (PARTITION BY c ORDER BY {ALL}) AS n FROM u",
     "ranked": """SELECT c, k, i, rank() OVER w AS r, dense_rank() OVER w AS d, percent_rank() OVER w AS p,
         cume_dist() OVER w AS q FROM u WINDOW w AS (PARTITION BY c ORDER BY i DESC NULLS FIRST)""",

@@ -98,7 +98,12 @@ def _cast(table: Source, name: str, array: pa.Array, kind: pa.DataType, zone: st
     if not may_become(array.type, kind):
         raise BadInput(f"table {table.table}: column {name} is {types.sql_name(kind)}, not {array.type}")
     try:
-        if pa.types.is_timestamp(kind) and kind.tz and array.type.tz is None:
+        if (
+            pa.types.is_timestamp(kind)
+            and kind.tz
+            and pa.types.is_timestamp(array.type)
+            and not array.type.tz
+        ):
             array = pc.assume_timezone(array, zone)
         if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
             # Arrow asks for room for the largest integer, whatever the values are.

@@ -48,11 +48,14 @@ def assign(
     of them. With none the step is empty, and numbered all the same. Its clock is never behind that of the
     step before, whatever `clock` says.
 
-    While a step is under way nothing changes: that one has to be settled first.
+    While a step is under way nothing changes: that one has to be settled first. When a step with these
+    appends could not fill new nodes, the next one only fills: so it is known which of both is the cause.
     """
     if root.under_way is not None:
         return root
     taken = _take(root, waiting, limits)
+    if taken and _filled_in_vain(root, tuple(fills), taken[-1].offset + 1):
+        taken = []
     stop = taken[-1].offset + 1 if taken else root.position
     skipped = tuple(offset for offset in root.discarded if offset < stop)
     record = StepRecord(
@@ -67,6 +70,14 @@ def assign(
         highest=root.highest,
     )
     return replace(root, steps=root.steps.add(record))
+
+
+def _filled_in_vain(root: Root, fills: tuple[str, ...], stop: int) -> bool:
+    """Whether the last step was to fill these nodes with the same appends, and was aborted."""
+    return bool(fills) and any(
+        record.state == "aborted" and record.fills == fills and record.offsets and record.stop == stop
+        for record in root.steps.tail[-1:]
+    )
 
 
 def _take(root: Root, waiting: Sequence[Entry], limits: Limits) -> list[Entry]:

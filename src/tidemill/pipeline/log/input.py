@@ -100,13 +100,16 @@ class InputLog:
         ]
 
     def _aborted(self, waiting: list[Entry], fills: tuple[str, ...]) -> bool:
-        """Whether the next step would be the last one again, which was aborted."""
+        """Whether the next step would be one of the last two again, which was aborted.
+
+        Of two, since a step that fills new nodes is tried with the appends and without them.
+        """
         root = self._owner.root
         planned = assign(root, waiting, self._limits, clock=0, fills=fills).steps.tail[-1]
         return any(
             (last.state, last.start, last.stop, last.skipped, last.fills)
             == ("aborted", planned.start, planned.stop, planned.skipped, planned.fills)
-            for last in root.steps.tail[-1:]
+            for last in root.steps.tail[-2:]
         )
 
     async def _assigned(self, step: int) -> StepRecord | None:

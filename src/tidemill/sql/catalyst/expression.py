@@ -65,6 +65,8 @@ class Scope:
             return self.aggregates[node.resultId().id()]
         if kind == "ScalarSubquery":
             return self.subqueries.get(node.exprId().id())
+        if kind == "WindowExpression":
+            return self.aggregates[node.windowFunction().resultId().id()]
         return None
 
 

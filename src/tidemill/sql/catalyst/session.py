@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.java_gateway import JavaObject
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -77,6 +77,8 @@ class Frames:
                 return DataFrame(self._rows(session, plan), self.spark)
         except (AnalysisException, ParseException) as error:
             raise Refused(_place(error) + told(error)) from error
+        except IllegalArgumentException as error:
+            raise Refused(told(error)) from error
 
     def _clone(self, text: str) -> JavaObject:
         """A session like the user's, in which the names that the text may mean are ours."""

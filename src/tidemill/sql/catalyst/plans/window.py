@@ -6,31 +6,74 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 
 from tidemill.pipeline.errors import Refused
-from tidemill.pipeline.plan.expression import Literal
+from tidemill.pipeline.plan.expression import Column, Literal
 from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
 from tidemill.sql.catalyst.plans.aggregate import read_call
 from tidemill.sql.catalyst.plans.order import read_order
 from tidemill.sql.catalyst.plans.range import moved
 from tidemill.sql.catalyst.plans.reader import Reader
-from tidemill.sql.catalyst.plans.schema import attributes, schema_of
+from tidemill.sql.catalyst.plans.schema import attributes, nullable, schema_of
 from tidemill.sql.relation import Edge, Function, Order, Scalar, WindowFunction
 
+WINDOW = "WindowExpression"
 PLACES = {"RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist"}
 
 
-def read_window(reader: Reader, plan: JavaObject) -> relation.Window:
+def read_window(reader: Reader, plan: JavaObject) -> relation.Window | relation.Project:
+    """The child's columns and those of the functions; Catalyst may make another expression around one."""
     child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
     order = read_order(reader, items(plan.orderSpec()), scope, schema)
+    keys = tuple(reader.scalar(key, scope, schema) for key in items(plan.partitionSpec()))
+    aliases = items(plan.windowExpressions())
+    windows = [_window_in(alias.child()) for alias in aliases]
     found = []
-    for alias in items(plan.windowExpressions()):
-        window = alias.child()
+    for window in windows:
         frame = window.windowSpec().frameSpecification()
         function = _function(reader, window.windowFunction(), frame, scope, schema)
         edges = (_edge(reader, frame, side, order) for side in (frame.lower(), frame.upper()))
         found.append(WindowFunction(function, *edges))
-    keys = tuple(reader.scalar(key, scope, schema) for key in items(plan.partitionSpec()))
-    return relation.Window(schema_of(plan), place_of(plan), reader.read(child), keys, order, tuple(found))
+    whole, place = schema_of(plan), place_of(plan)
+    if all(kind_of(alias.child()) == WINDOW for alias in aliases):
+        return relation.Window(whole, place, reader.read(child), keys, order, tuple(found))
+    fields = [nullable(alias.name(), _type(window)) for alias, window in zip(aliases, windows, strict=True)]
+    inner = {"type": "struct", "fields": [*schema["fields"], *fields]}
+    below = relation.Window(inner, place, reader.read(child), keys, order, tuple(found))
+    return relation.Project(whole, place, below, _around(reader, plan, windows, inner))
+
+
+def _window_in(node: JavaObject) -> JavaObject:
+    """The window function of an expression; Catalyst puts nothing around more than one."""
+    while kind_of(node) != WINDOW:
+        node = next(child for child in items(node.children()) if _holds_window(child))
+    return node
+
+
+def _holds_window(node: JavaObject) -> bool:
+    return kind_of(node) == WINDOW or any(_holds_window(child) for child in items(node.children()))
+
+
+def _around(reader: Reader, plan: JavaObject, windows: list[JavaObject], schema: Any) -> tuple[Scalar, ...]:
+    """The child's columns, and what is made of the values of the functions, which follow them."""
+    columns = items(plan.child().output())
+    places = {
+        window.windowFunction().resultId().id(): len(columns) + number
+        for number, window in enumerate(windows)
+        if kind_of(window.windowFunction()) == "AggregateExpression"
+    }
+    scope = Scope(attributes(plan.child()).attributes, places)
+    kept = [reader.scalar(column, scope, schema) for column in columns]
+    for number, alias in enumerate(items(plan.windowExpressions()), len(columns)):
+        if kind_of(alias.child()) == WINDOW:
+            value = Column(schema["fields"][number]["type"], number)
+            kept.append(Scalar(value, None, lambda: ""))
+        else:
+            kept.append(reader.scalar(alias, scope, schema))
+    return tuple(kept)
+
+
+def _type(node: JavaObject) -> Any:
+    return json.loads(node.dataType().json())
 
 
 def _edge(reader: Reader, frame: JavaObject, side: JavaObject, order: tuple[Order, ...]) -> Edge:
