@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from e2e.auctions import rows
@@ -230,3 +231,16 @@ def test_what_spark_calls_an_illegal_argument_is_refused_with_the_view(
 
         with pytest.raises(Refused, match=r"view v: .*month"):
             p.sql("CREATE VIEW v AS SELECT window(at, '1 month') AS w FROM t")
+
+
+def test_a_frame_over_tables_is_not_run_as_if_they_were_empty(spark: SparkSession, folder: Path) -> None:
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (k INT, s STRING, n INT)")
+        p.insert("t", [{"k": 1, "s": "a", "n": 2}])
+
+        with pytest.raises(PySparkException, match="a pivot must be told its values"):
+            p.table("t").groupBy("k").pivot("s")
+        p.view("v", p.table("t").groupBy("k").pivot("s", ["a", "b"]).sum("n"))
+        p.step()
+
+        assert rows(p, "v") == {(1, 2, None): 1}

@@ -25,10 +25,12 @@ class InlineRuntime:
         self._workers: tuple[PipelineWorker, ...] | None = None
 
     def check(self, circuit: Circuit) -> None:
-        for node in circuit.nodes:
+        for position, node in enumerate(circuit.nodes):
             if isinstance(node, SparkSelect):
-                fragment = ", ".join(node.columns)
-                raise Refused(f"{fragment:.200}: runs in Spark only; use the batch runtime, not inline")
+                views = ", ".join(circuit.views_above(position))
+                parts = [*(one for one in node.columns if "/*" in one), *([node.where] if node.where else [])]
+                text = f"{', '.join(parts):.200}: runs in Spark only; use the batch runtime, not inline"
+                raise Refused(f"view {views}: {text}")
 
     def prepare(self, circuit: Circuit) -> None:
         self.check(circuit)

@@ -1,7 +1,7 @@
 """A pipeline's tables and views in Spark: empty frames, seen by name while a query is analysed."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ SPARKS_PLACE = re.compile(r";? \(?line \d+,? pos \d+\)?$")
 
 
 class Frames:
-    """The tables and views of one pipeline as frames of a session, which hold no rows.
+    """The tables and views of one pipeline as frames of a session, which hold no rows and cannot be run.
 
     Each lies over an RDD of its own: Spark folds an empty local relation away, and the RDD's number tells, in
     any plan, which table a leaf stands for. The session's own catalog is left alone: a query is analysed in a
@@ -38,8 +38,8 @@ class Frames:
         known = self._frames.get(name)
         if known and known[0] == schema:
             return
-        empty = self.spark.sparkContext.emptyRDD()
-        frame = self.spark.createDataFrame(empty, StructType.fromJson(schema))
+        nothing = self.spark.sparkContext.parallelize([name], 1).mapPartitions(_refuse_to_run)
+        frame = self.spark.createDataFrame(nothing, StructType.fromJson(schema))
         self.forget(name)
         self._frames[name] = schema, frame
         self._names[_number(frame)] = name
@@ -117,6 +117,14 @@ class Frames:
                 sessions.setActiveSession(before.get())
             else:
                 sessions.clearActiveSession()
+
+
+def _refuse_to_run(names: Iterable[str]) -> Iterable[Any]:
+    """What Spark runs when somebody asks a frame for its rows, which it would take for none."""
+    raise RuntimeError(
+        f"p.table({next(iter(names))!r}) has no rows, it is for building views: a pivot must be told its "
+        "values, and what is in a table or view is read with p.view(name)"
+    )
 
 
 def jvm(spark: SparkSession) -> Any:

@@ -18,7 +18,7 @@ TEXTS = {
     "struct(soundex(s) AS a, d)": "named_struct('a', soundex(c2), 'd', c1)",
     "from_json(s, 'a INT, b ARRAY<STRING>')": "from_json(c2, 'STRUCT<a: INT, b: ARRAY<STRING>>')",
     "to_json(struct(n))": "to_json(named_struct('n', c0))",
-    "try_element_at(split(s, ','), 1)": "try_element_at(split(c2, ',', -1), 1)",
+    "try_element_at(split(s, '[,;]'), 1)": "try_element_at(split(c2, '[,;]', -1), 1)",
     "CAST(sequence(1, n) AS STRING)": "CAST(sequence(1L, c0) AS STRING)",
 }
 
