@@ -8,7 +8,7 @@ from tidemill.pipeline.errors import Refused
 from tidemill.sql.relation import Again, AnyRelation, Leaf, Loop, Relation
 from tidemill.sql.statements import CreateRecursiveView
 
-LEVELS = 1000
+LEVELS = 100
 """So many iterations a recursive view may take, unless it says otherwise."""
 
 T = TypeVar("T")

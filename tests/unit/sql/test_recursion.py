@@ -14,7 +14,7 @@ def test_a_recursive_view_is_a_loop_around_what_refers_to_it(script: Script) -> 
     catalog = script.run(f"{TABLES} CREATE RECURSIVE VIEW r (a BIGINT, b BIGINT) AS {CLOSURE}")
 
     [loop] = [node for node in catalog.circuit.nodes if isinstance(node, Loop)]
-    assert loop.limit == 1000
+    assert loop.limit == 100
     assert len(loop.inputs) == 2  # the edges of the first part, and those that are joined
 
 

@@ -106,7 +106,7 @@ class LoopOperator(Operator):
             if iteration > self.node.limit:
                 raise StepAborted(
                     "[RECURSION_LEVEL_LIMIT_EXCEEDED] the recursion has not come to an end after "
-                    f"{self.node.limit} iterations"
+                    f"{self.node.limit} iterations; MAX RECURSION LEVEL allows more"
                 )
             self._iterate(iteration, agenda, access)
             found = agenda.take(len(self.parts) - 1, iteration)
