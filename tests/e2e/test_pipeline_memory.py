@@ -19,7 +19,12 @@ from tidemill.pipeline.runtimes.java import Java
 
 pytestmark = pytest.mark.timeout(300)
 
-FRUGAL = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
+FRUGAL = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_TRIM_THRESHOLD_": "131072",
+}
 """No allocator that takes more than it is asked for: what counts here is what was asked for."""
 
 Answer = list[dict[str, Any]]

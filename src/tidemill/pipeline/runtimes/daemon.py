@@ -35,10 +35,10 @@ MALLOC = {"M_MMAP_THRESHOLD": (-3, 32 << 20), "M_TRIM_THRESHOLD": (-1, 256 << 20
 def keep_memory() -> None:
     """Have freed memory serve the next arrays: fresh pages take longer than most of what is done to them.
 
-    Does nothing where the C library has no such options.
+    Does nothing where the C library has no such options, or the environment has set its own.
     """
     library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
+    if hasattr(library, "mallopt") and "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         for option, size in MALLOC.values():
             library.mallopt(option, size)
 
