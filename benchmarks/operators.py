@@ -193,7 +193,7 @@ def report(figures: list[Figures], small: int, large: int) -> Iterator[str]:
         growth = f"**{one['growth']:.2f}**" if missed else f"{one['growth']:.2f}"
         yield (
             f"| {one['operator']} | {one['cost']} | {one['small_ms']:.0f} | {one['large_ms']:.0f} | {growth} "
-            f"| {one['load_rows_per_s']:,.0f} | {one['spark_s']:.2f} | {one['times']:.0f} |"
+            f"| {one['load_rows_per_s']:,.0f} | {one.get('spark_s', 0):.2f} | {one.get('times', 0):.0f} |"
         )
 
 
@@ -204,7 +204,7 @@ def in_its_own_process(folder: Path, names: Sequence[str]) -> dict[str, tuple[fl
     return found
 
 
-def measure(names: Sequence[str], small: int, large: int) -> list[Figures]:
+def measure(names: Sequence[str], small: int, large: int, *, alone: bool) -> list[Figures]:
     folder = Path(tempfile.mkdtemp(prefix="tidemill-operators-"))
     settings = {"spark.driver.memory": "2g", "spark.log.level": "ERROR"}
     spark = create_session(master="local[2]", settings=settings)
@@ -214,10 +214,10 @@ def measure(names: Sequence[str], small: int, large: int) -> list[Figures]:
             figures.append(Bench(spark, folder).case(name, CASES[name], small, large))
             print(figures[-1], file=sys.stderr, flush=True)
         spark.stop()
-        theirs = in_its_own_process(folder, names)
+        theirs = {} if alone else in_its_own_process(folder, names)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    for one in figures:
+    for one in figures if theirs else ():
         seconds, count = theirs[one["operator"]]
         assert one["rows"] == count, f"{one['operator']}: {one['rows']} rows, and Spark has {count}"
         one |= {"spark_s": seconds, "times": seconds * 1000 / one["large_ms"]}
@@ -230,6 +230,7 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=3_000_000)
     parser.add_argument("--only", default="", help="names or parts of them, with commas between")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--alone", action="store_true", help="without Spark's recompute")
     parser.add_argument("--recompute", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     parts = [part for part in options.only.split(",") if part]
@@ -238,7 +239,7 @@ def main() -> None:
         exact = [name for name in names if name in parts]
         print(json.dumps(recompute(options.recompute, exact)))
         return
-    figures = measure(names, options.small, options.large)
+    figures = measure(names, options.small, options.large, alone=options.alone)
     print("\n".join(report(figures, options.small, options.large)))
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1))

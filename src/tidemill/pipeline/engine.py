@@ -150,14 +150,9 @@ class Engine:
         self.runs = self.runs.at(root.last)
 
     def close(self) -> None:
-        """Commit what was done since the last version, so that the next open has nothing to repeat.
-
-        What nobody needs any more is deleted: a program that opens a pipeline for a moment has no other time.
-        """
+        """Commit what was done since the last version, so that the next open has nothing to repeat."""
         if self._steps_since_commit:
             self.commit()
-        self._merging.stop()
-        self.sweep()
         self.abandon()
 
     def abandon(self) -> None:
