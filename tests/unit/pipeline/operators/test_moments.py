@@ -19,7 +19,7 @@ from tidemill.pipeline.zset import ZSet
 Pairs = list[tuple[Any, Any]]
 SCHEMA = pa.schema([("x", pa.float64()), ("y", pa.float64())])
 FINITE = st.sampled_from([0.0, -0.0, 1.5, 0.1, -0.1, 1e16, -1e16, 1e16 + 2, 3.0, 1e-40, 2.0**60, 7e30])
-"""So that the cube of a variance is still a number: the formula of the skewness, Spark's and ours, needs it."""
+"""So that the cube of a variance is still a number: the formula of the skewness needs it, as in Spark."""
 ROWS = st.lists(st.tuples(FINITE | st.none(), FINITE | st.none()), max_size=5)
 
 
