@@ -323,7 +323,7 @@ async def test_with_a_lease_every_write_needs_it(world: World) -> None:
 
 
 async def test_a_step_that_was_aborted_is_not_read_again_as_it_was(world: World) -> None:
-    """Whoever is to blame: here it is none of the appends, but what was to be filled."""
+    """Whoever is to blame: here it is none of the appends, but what was to be filled, also without them."""
     pipeline = await world.connect()
     await pipeline.owner.take_over(FRESH)
     cancelled = asyncio.Event()
@@ -332,13 +332,18 @@ async def test_a_step_that_was_aborted_is_not_read_again_as_it_was(world: World)
     await pipeline.input.read(0, cancelled, fills=("view",))
     await pipeline.owner.update(lambda root: replace(abort(root, 0, Failure("bad")), blamed=()))
 
-    assert await pipeline.input.read(1, cancelled, fills=("view",)) is None
-    again = await pipeline.input.read(1, cancelled, fills=("view",), again=True)
-    assert again is not None
-    assert (again.number, again.offsets, again.fills) == (1, (0, 1), ("view",))
-
+    alone = await pipeline.input.read(1, cancelled, fills=("view",))
+    assert alone is not None
+    assert (alone.number, alone.offsets, alone.fills) == (1, (), ("view",))
     await pipeline.owner.update(lambda root: replace(abort(root, 1, Failure("bad")), blamed=()))
+
+    assert await pipeline.input.read(2, cancelled, fills=("view",)) is None
+    again = await pipeline.input.read(2, cancelled, fills=("view",), again=True)
+    assert again is not None
+    assert (again.number, again.offsets, again.fills) == (2, (0, 1), ("view",))
+
+    await pipeline.owner.update(lambda root: replace(abort(root, 2, Failure("bad")), blamed=()))
     await appended(pipeline, 1)
-    longer = await pipeline.input.read(2, cancelled, fills=("view",))
+    longer = await pipeline.input.read(3, cancelled, fills=("view",))
     assert longer is not None
     assert longer.offsets == (0, 1, 2)
