@@ -14,7 +14,8 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from property.changing_tables import TABLES, Append, history
+from property.changing_tables import TABLES, history
+from property.judge import create, feed, rows
 from property.pipeline_views import EVERYWHERE, GLOBAL, IN_SPARK, JOINS, PER_CASE
 from property.spark_oracle import Bag, Oracle, differences, rows_of
 from tidemill import Pipeline
@@ -166,19 +167,6 @@ def filled_late_on_spark(folders: Folders, late: str) -> Course:
         return follow(pipeline, EVERYWHERE | IN_SPARK, range(LATE, STEPS), read=[LATE, STEPS - 1])
 
 
-def create(pipeline: Pipeline, views: Mapping[str, str]) -> None:
-    pipeline.sql(";\n".join(f"CREATE VIEW {name} AS {query}" for name, query in views.items()))
-
-
-def feed(pipeline: Pipeline, appends: Iterable[Append]) -> None:
-    for append in appends:
-        if append.verb == "apply":
-            pipeline.apply(append.frames)
-        else:
-            [(table, frame)] = append.frames.items()
-            (pipeline.insert if append.verb == "insert" else pipeline.delete)(table, frame)
-
-
 def follow(
     pipeline: Pipeline, views: Iterable[str], steps: Iterable[int], *, read: Iterable[int] | None = None
 ) -> Course:
@@ -200,10 +188,6 @@ def follow(
     }
     columns = {view: pipeline.view(view).to_spark().schema.simpleString() for view in views}
     return Course(bags, columns, regained)
-
-
-def rows(pipeline: Pipeline, view: str) -> Bag:
-    return Counter(rows_of(pipeline.view(view).to_arrow()))
 
 
 def total(before: Bag, changes: Rows) -> Bag:

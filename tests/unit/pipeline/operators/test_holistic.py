@@ -19,6 +19,7 @@ from tidemill.pipeline.testing import Bag, Bench, Rows, bag, check, feed, rows_o
 from tidemill.pipeline.testing.bags import canonical
 from tidemill.pipeline.testing.streams import VALUES, streams
 from tidemill.pipeline.zset import ZSet
+from unit.pipeline.operators.aggregation import rank
 
 MAP = pa.map_(pa.large_string(), pa.int8())
 KINDS = [kind for kind in VALUES if kind != MAP]
@@ -83,18 +84,6 @@ def members(each: AggregateCall, rows: Rows) -> Members:
     passing = [pair for pair in rows if each.filter is None or pair[0][each.filter] is True]
     held = bag((tuple(row[column] for column in each.columns), weight) for row, weight in passing)
     return sorted(((row, weight) for row, weight in held.items() if weight > 0), key=lambda one: rank(one[0]))
-
-
-def rank(one: Any) -> Any:
-    match one:
-        case None:
-            return (0,)
-        case "NaN":
-            return (2,)
-        case tuple():
-            return (1, [rank(part) for part in one])
-        case _:
-            return (1, one)
 
 
 KEYS = st.sampled_from([(), (0,)])
