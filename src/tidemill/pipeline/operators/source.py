@@ -11,7 +11,7 @@ from tidemill.pipeline.operators.operator import Access, Flow, Operator
 from tidemill.pipeline.operators.rows import relabel, settled
 from tidemill.pipeline.plan.node import Node, Source
 from tidemill.pipeline.state.spec import StateSpec
-from tidemill.pipeline.zset import Groups, ZSet, concat, concat_rows, consolidate, group_rows, hash_rows, pick
+from tidemill.pipeline.zset import Groups, ZSet, concat, concat_rows, consolidate, group_rows, pick
 from tidemill.pipeline.zset.value import Mask, take_rows
 
 _SAMPLE = 200
@@ -59,12 +59,9 @@ class SourceOperator(Operator):
         suspects = concat_rows([self._short, change.filter(change.weights < 0).rows])
         if not suspects.num_rows:
             return
-        # By distinct keys: many rows may be taken from a key that has many.
-        groups = group_rows(suspects, self.node.shard_key)
-        keys = pick(take_rows(suspects, groups.first), self.node.shard_key)
-        found = access.own().lookup(keys, groups.hashes).found
-        held = consolidate(found.filter(np.isin(hash_rows(found.rows), hash_rows(suspects))))
-        self._short = held.filter(held.weights < 0).rows
+        # By whole rows: their key, by which the rows are spread, may have many.
+        suspects = take_rows(suspects, group_rows(suspects).first)
+        self._short = suspects.filter(pa.array(access.own().weights(suspects) < 0))
         if self._short.num_rows and access.last_round:
             raise self._not_found(self._short)
 

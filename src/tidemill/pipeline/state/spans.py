@@ -88,6 +88,32 @@ def clip(
     return spans.of(spans.count > 0)
 
 
+def narrow(pieces: Sequence[Piece], spans: Spans, row_hashes: Hashes) -> Spans:
+    """What of the spans has the row hash of its probe, in a state without order. Costs spans * log(rows)."""
+    kept = []
+    for number in np.unique(spans.piece):
+        mine = spans.of(spans.piece == number)
+        wanted, there = row_hashes[mine.probe], pieces[number].row_hashes
+        start = _search(there, mine.start, mine.start + mine.count, wanted, or_equal=False)
+        stop = _search(there, start, mine.start + mine.count, wanted, or_equal=True)
+        kept.append(replace(mine, start=start, count=stop - start))
+    columns = zip(*((one.probe, one.piece, one.start, one.count) for one in kept), strict=True)
+    found = Spans(*(np.concatenate(column) for column in columns)) if kept else spans
+    return found.of(found.count > 0)
+
+
+def _search(there: Hashes, first: Indices, last: Indices, wanted: Hashes, *, or_equal: bool) -> Indices:
+    """For each stretch of ascending hashes, where those end that are less than the wanted one."""
+    low, high = first.copy(), last.copy()
+    while len(open_ := np.flatnonzero(low < high)):
+        middle = (low[open_] + high[open_]) // 2
+        hashes, limit = there[middle], wanted[open_]
+        before = hashes <= limit if or_equal else hashes < limit
+        low[open_[before]] = middle[before] + 1
+        high[open_[~before]] = middle[~before]
+    return low
+
+
 def _rows_before(pieces: Sequence[Piece], spans: Spans, spec: StateSpec, place: Place) -> Indices:
     """How many rows of each span come before the place of its probe."""
     found = np.zeros(len(spans), np.int64)

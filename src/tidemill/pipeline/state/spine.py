@@ -15,10 +15,10 @@ from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.state.merges import absorbed
 from tidemill.pipeline.state.piece import arrange, join
 from tidemill.pipeline.state.run import Run, cut_pieces, sort_run
-from tidemill.pipeline.state.spans import Place, clip, find_spans
+from tidemill.pipeline.state.spans import Place, clip, find_spans, narrow
 from tidemill.pipeline.state.spec import Part, RunRef, StateSpec
 from tidemill.pipeline.state.stream import stream
-from tidemill.pipeline.zset import ZSet, concat, equal_rows
+from tidemill.pipeline.zset import ZSet, concat, equal_rows, hashing
 from tidemill.pipeline.zset.hashing import Hashes
 from tidemill.pipeline.zset.value import Indices, take_rows
 
@@ -162,6 +162,23 @@ class Spine:
         _, spans = find_spans(list(self._runs(False, hashes[order])), hashes[order])
         found = np.zeros(len(hashes), np.int64)
         np.add.at(found, order[spans.probe], spans.count)
+        return found
+
+    def weights(self, rows: pa.RecordBatch) -> Indices:
+        """The weight of each of these rows, however many others its key has. For a state without order.
+
+        Costs rows * runs * log(rows).
+        """
+        hashes = hashing.hash_rows(rows, self.spec.key)
+        order = np.argsort(hashes, kind="stable")
+        pieces, spans = find_spans(list(self._runs(False, hashes[order])), hashes[order])
+        spans = narrow(pieces, spans, hashing.hash_rows(rows)[order])
+        found = np.zeros(rows.num_rows, np.int64)
+        if len(spans):
+            span, taken = spans.take(pieces, self.spec)
+            probe = order[spans.probe[span]]
+            same = equal_rows(take_rows(rows, probe), taken.z.rows)
+            np.add.at(found, probe[same], taken.z.weights[same])
         return found
 
     def scan(self, *, before: bool = False) -> Iterator[ZSet]:

@@ -47,6 +47,11 @@ class ModelSpine:
         probes, rows = np.array(found, np.int64).reshape(-1, 2).T
         return Matches(probes.copy(), state.take(rows.copy()))
 
+    def weights(self, rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        state = consolidate(self._state(before=False))
+        held = dict(zip(values_of(state.rows), state.weights.tolist(), strict=True))
+        return np.array([held.get(row, 0) for row in values_of(rows)], np.int64)
+
     def extreme(
         self,
         keys: pa.RecordBatch,
