@@ -1,0 +1,9 @@
+-- How many customers have how many orders
+SELECT c_count, count(*) AS custdist
+FROM (
+  SELECT c_custkey, count(o_orderkey) AS c_count
+  FROM customer
+  LEFT OUTER JOIN orders ON c_custkey = o_custkey AND o_comment NOT LIKE '%{word}%{other}%'
+  GROUP BY c_custkey
+) AS c_orders
+GROUP BY c_count
