@@ -108,6 +108,7 @@ def test_so_they_are_where_only_what_a_change_reaches_is_computed(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidemill.pipeline.operators.window._SMALL_ROWS", -1)
+    monkeypatch.setattr("tidemill.pipeline.operators.window._ROWS_PER_CHANGE", -1)
     judge.root /= "near"
 
     assert not judge.wrong("small steps")

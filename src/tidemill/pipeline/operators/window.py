@@ -21,6 +21,9 @@ from tidemill.pipeline.zset.value import Indices, Mask, take_rows
 _SMALL_ROWS = 512
 """Partitions up to this size are computed as a whole, which costs less than finding what a change reaches."""
 
+_ROWS_PER_CHANGE = 128
+"""And so are those that are no larger than this for each row that changes in them."""
+
 
 class WindowOperator(GroupwiseOperator):
     """Keeps its input by partition and in order, and computes the partitions anew that a step touches.
@@ -75,7 +78,8 @@ class WindowOperator(GroupwiseOperator):
         if self.reach is None or access.fresh or not access.last_round or self.pending or not len(change):
             return np.zeros(len(change), np.bool_)
         groups, number = self._groups(change)
-        return np.asarray((access.own().weigh(groups.hashes) > _SMALL_ROWS)[number])
+        small = np.maximum(_SMALL_ROWS, np.bincount(number) * _ROWS_PER_CHANGE)
+        return np.asarray((access.own().weigh(groups.hashes) > small)[number])
 
     def _near(self, change: ZSet, reach: Reach, access: Access) -> ZSet:
         """How the rows change that these changes reach."""

@@ -73,6 +73,13 @@ def comes_before(
     return found
 
 
+def numbers(array: pa.Array) -> npt.NDArray[Any] | None:
+    """The values as numbers that compare as they do, without a copy; None where they are none, or NULL."""
+    kind = array.type
+    plain = pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    return fixed_values(array) if plain and not array.null_count else None
+
+
 def _together(one: pa.Array, other: pa.Array) -> pa.Array:
     """The values of both; decimals of one scale compare, however many digits they have."""
     if one.type != other.type and pa.types.is_decimal(one.type):

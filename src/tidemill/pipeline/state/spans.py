@@ -4,13 +4,13 @@ The rows of one hash lie sorted in each run. So a place is found by binary searc
 never read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.pipeline.state.order import comes_before
+from tidemill.pipeline.state.order import ASCENDING, comes_before, numbers
 from tidemill.pipeline.state.piece import Piece, join
 from tidemill.pipeline.state.run import Run, expand
 from tidemill.pipeline.state.spec import StateSpec
@@ -119,22 +119,52 @@ def _rows_before(pieces: Sequence[Piece], spans: Spans, spec: StateSpec, place: 
     found = np.zeros(len(spans), np.int64)
     for number in np.unique(spans.piece):
         mine = np.flatnonzero(spans.piece == number)
-        first, last = spans.start[mine], spans.start[mine] + spans.count[mine]
-        low, high = first.copy(), last
+        before = _comparison(pieces[number], spec, place)
+        probe, low = spans.probe[mine], spans.start[mine].copy()
+        high = low + spans.count[mine]
         while len(open_ := np.flatnonzero(low < high)):
             middle = (low[open_] + high[open_]) // 2
-            before = _before(pieces[number], middle, spec, place.take(spans.probe[mine[open_]]))
-            low[open_[before]] = middle[before] + 1
-            high[open_[~before]] = middle[~before]
-        found[mine] = low - first
+            is_before = before(middle, probe[open_])
+            low[open_[is_before]] = middle[is_before] + 1
+            high[open_[~is_before]] = middle[~is_before]
+        found[mine] = low - spans.start[mine]
     return found
 
 
-def _before(piece: Piece, rows: Indices, spec: StateSpec, place: Place) -> Mask:
-    columns = place.values.num_columns
-    mine = take_rows(pick(piece.z.rows, place.columns or spec.order[:columns]), rows)
-    equal: Mask | bool = place.after
-    if place.row_hashes is not None:
-        hashes = piece.row_hashes[rows]
-        equal = hashes <= place.row_hashes if place.after else hashes < place.row_hashes
-    return comes_before(mine, place.values, spec.directions[:columns], or_equal=equal)
+Comparison = Callable[[Indices, Indices], Mask]
+"""Whether rows of a piece come before the places of as many probes."""
+
+
+def _comparison(piece: Piece, spec: StateSpec, place: Place) -> Comparison:
+    ways = spec.directions[: place.values.num_columns] or (ASCENDING,) * place.values.num_columns
+    there = pick(piece.z.rows, place.columns or spec.order[: len(ways)])
+    columns = [numbers(one) for one in there.columns]
+    wanted = [numbers(one) for one in place.values.columns]
+    if any(column is None for column in (*columns, *wanted)):
+
+        def by_value(rows: Indices, probes: Indices) -> Mask:
+            equal = _beside(piece, place, rows, probes)
+            return comes_before(take_rows(there, rows), take_rows(place.values, probes), ways, or_equal=equal)
+
+        return by_value
+
+    # Numbers need no copy of the rows, which is most of the cost of a search among a few.
+    def by_number(rows: Indices, probes: Indices) -> Mask:
+        found = np.broadcast_to(_beside(piece, place, rows, probes), len(rows))
+        for column, others, way in zip(reversed(columns), reversed(wanted), reversed(ways), strict=True):
+            assert column is not None
+            assert others is not None
+            mine, other = column[rows], others[probes]
+            less = mine > other if way.descending else mine < other
+            found = less | ((mine == other) & found)
+        return found
+
+    return by_number
+
+
+def _beside(piece: Piece, place: Place, rows: Indices, probes: Indices) -> Mask | bool:
+    """Whether those rows that are equal to the place's values come before it."""
+    if place.row_hashes is None:
+        return place.after
+    hashes, other = piece.row_hashes[rows], place.row_hashes[probes]
+    return hashes <= other if place.after else hashes < other

@@ -26,6 +26,7 @@ def computed(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "near":
             patch.setattr("tidemill.pipeline.operators.window._SMALL_ROWS", -1)
+            patch.setattr("tidemill.pipeline.operators.window._ROWS_PER_CHANGE", -1)
         yield
 
 
