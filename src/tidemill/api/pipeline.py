@@ -30,6 +30,7 @@ from tidemill.api.pins import Pins
 from tidemill.api.progress import Progress, tasks_of
 from tidemill.api.reader import Reader
 from tidemill.api.rows import Rows
+from tidemill.api.verify import Verification
 from tidemill.pipeline.continuous import Continuous
 from tidemill.pipeline.engine import FOLDER, Engine, Policy
 from tidemill.pipeline.errors import BadInput, NoSuchName, NotOpen, Refused, StepFailed
@@ -53,7 +54,7 @@ from tidemill.store.blobs import BlobError
 RuntimeName = Literal["batch", "inline"]
 
 
-class Pipeline(Aggregates):
+class Pipeline(Aggregates, Verification):
     """A pipeline in a folder, opened or created; survives a crash at any moment.
 
     Without a session one is started, tuned for small steps, and left running. One process may have the

@@ -35,6 +35,10 @@ class View:
     position: int
     since: int = 0
     """The first step that may have changed it: what an earlier view of its name put out is not its own."""
+    query: str = ""
+    """As it was written; empty for a view that was made of a frame."""
+    levels: int = 0
+    """Of a view that refers to itself, how many iterations it may take; of any other, 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Statements and frames into plans: what a pipeline computes next, and which of its nodes start empty."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,17 @@ from tidemill.sql.catalog import Addition, Catalog, Table, View
 from tidemill.sql.catalyst import Frame, Frames
 from tidemill.sql.explain import explain
 from tidemill.sql.plan import plan_view, register
-from tidemill.sql.statements import CreateTable, CreateView, DropTable, DropView, Statement, parse
+from tidemill.sql.recompute import Recompute
+from tidemill.sql.recursion import LEVELS
+from tidemill.sql.statements import (
+    CreateRecursiveView,
+    CreateTable,
+    CreateView,
+    DropTable,
+    DropView,
+    Statement,
+    parse,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +154,15 @@ class Planner:
         """The change that each statement makes; the caller loads each before it asks for the next."""
         for statement in parse(text):
             change = self._statement(statement)
+    def fingerprint(self, view: str) -> str:
+        """Of the node whose state holds the rows of a view."""
+        return self._catalog.circuit.fingerprints[self._catalog.views[view].position]
+
+    def recompute(self, tables: Callable[[str], Frame], clock_ms: int) -> Recompute:
+        """The views as Spark computes them from scratch, on the rows that `tables` gives by name."""
+        register(self._frames, self._catalog)
+        return Recompute(self._frames, self._catalog, tables, clock_ms)
+
             if change is not None:
                 yield change
 
@@ -189,16 +208,17 @@ class Planner:
             return None
         self._check_free(statement.name, "view")
         addition = plan_view(self._frames, self._catalog, statement.name, statement, self._epoch)
-        return self._added(statement.name, addition)
+        levels = (statement.levels or LEVELS) if isinstance(statement, CreateRecursiveView) else 0
+        return self._added(statement.name, addition, statement.query, levels)
 
-    def _added(self, name: str, addition: Addition) -> PlanChange:
+    def _added(self, name: str, addition: Addition, query: str = "", levels: int = 0) -> PlanChange:
         tables = dict(self._catalog.tables)
         for table, key in addition.shard_keys.items():
             tables[table] = replace(tables[table], shard_key=key)
         for table, position in addition.sources.items():
             tables[table] = replace(tables[table], position=position)
-        views = {**self._catalog.views, name: View(addition.schema, addition.position, self.step)}
-        return self._changed(Catalog(tables, views, addition.circuit))
+        view = View(addition.schema, addition.position, self.step, query, levels)
+        return self._changed(Catalog(tables, {**self._catalog.views, name: view}, addition.circuit))
 
     def _drop(self, statement: DropTable | DropView) -> PlanChange | None:
         is_view = isinstance(statement, DropView)

@@ -8,7 +8,7 @@ position an expression finds an attribute; a *fragment* is an expression that Sp
 as SQL over columns c0, c1, …
 
 Read `session`, `plans`, `expression`, `literal`, `fragment`, `spelling`; `changing`, `clocks` and
-`settings` guard the answers, `table` reads CREATE TABLE.
+`settings` guard the answers, `table` reads CREATE TABLE, `recompute` has Spark run a query from scratch.
 """
 
 from pyspark.sql import DataFrame as Frame
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame as Frame
 from tidemill.sql.catalyst.changing import settled
 from tidemill.sql.catalyst.fragment import Fragments
 from tidemill.sql.catalyst.plans import PLANS, Reader
+from tidemill.sql.catalyst.recompute import compute, hold
 from tidemill.sql.catalyst.session import Frames
 from tidemill.sql.catalyst.settings import settings
 from tidemill.sql.catalyst.table import columns_of, lateness_of, table_schema
@@ -29,4 +30,14 @@ def read(frames: Frames, frame: Frame) -> AnyRelation:
     return Reader(frames, fragments, PLANS).read(frames.optimized(frame, plan))
 
 
-__all__ = ["Frame", "Frames", "columns_of", "lateness_of", "read", "table_schema", "settings"]
+__all__ = [
+    "Frame",
+    "Frames",
+    "columns_of",
+    "compute",
+    "hold",
+    "lateness_of",
+    "read",
+    "table_schema",
+    "settings",
+]

@@ -3,10 +3,10 @@
 import re
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.pipeline.errors import Refused
-from tidemill.sql.catalyst.clocks import CLOCKS, with_references
+from tidemill.sql.catalyst.clocks import CLOCKS, with_moment, with_references
 from tidemill.sql.catalyst.expression import CHANGING, expressions_of, kind_of, place_of
 from tidemill.sql.catalyst.session import Frames
 
@@ -36,3 +36,9 @@ def settled(frames: Frames, frame: DataFrame) -> JavaObject:
                 "compute it before the rows are inserted"
             )
     return with_references(frames.spark, plan) if clocked else plan
+
+
+def at_moment(spark: SparkSession, plan: JavaObject, clock_ms: int) -> JavaObject:
+    """The analyzed plan of a view's query as if the clock showed this."""
+    clocked = CLOCKS.keys() & set(_CLASS.findall(str(plan.toJSON())))
+    return with_moment(spark, plan, clock_ms) if clocked else plan

@@ -1,7 +1,7 @@
 """A pipeline's tables and views in Spark: empty frames, seen by name while a query is analysed."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -68,29 +68,33 @@ class Frames:
 
         Raises `Refused` with Spark's message if it is not a query, or names what is not there.
         """
-        session = self._clone(text)
+        session = self.clone(text, lambda name: self._frames[name][1])
         # Spark counts lines and columns from the start of what it is given.
         padded = "\n" * (line - 1) + " " * (column - 1) + text
         try:
             with unlogged():
                 plan = session.sessionState().sqlParser().parseQuery(padded)
-                return DataFrame(self._rows(session, plan), self.spark)
+                return DataFrame(self.rows(session, plan), self.spark)
         except (AnalysisException, ParseException) as error:
             raise Refused(_place(error) + told(error)) from error
         except IllegalArgumentException as error:
             raise Refused(told(error)) from error
 
-    def _clone(self, text: str) -> JavaObject:
-        """A session like the user's, in which the names that the text may mean are ours."""
+    def clone(self, text: str, frames: Callable[[str], DataFrame | None]) -> JavaObject:
+        """A session like the user's, in which the names that the text may mean stand for these frames.
+
+        None leaves a name alone.
+        """
         # No session of Python's is made of it: the newest one of those becomes the session of `RDD.toDF`.
         session = self.spark._jsparkSession.cloneSession()
-        for name, (_, frame) in self._frames.items():
-            if not _may_mean(text, name):
-                continue
-            self._rows(session, frame._jdf.logicalPlan()).createOrReplaceTempView(quoted(name))
+        for name in self._frames:
+            frame = frames(name) if _may_mean(text, name) else None
+            if frame is not None:
+                self.rows(session, frame._jdf.logicalPlan()).createOrReplaceTempView(quoted(name))
         return session
 
-    def _rows(self, session: JavaObject, plan: JavaObject) -> JavaObject:
+    def rows(self, session: JavaObject, plan: JavaObject) -> JavaObject:
+        """What the plan gives when that session runs it."""
         return jvm(self.spark).org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
 
     def optimized(self, frame: DataFrame, analyzed: JavaObject | None = None) -> JavaObject:

@@ -1,0 +1,152 @@
+"""A kept view is compared with what Spark answers from scratch, on the tables as of the last step."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import tidemill
+from tidemill.api.rows import Rows
+from tidemill.pipeline.errors import NoSuchName, NotNow, Refused, WrongSettings
+from tidemill.pipeline.zset import ZSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidemill.pipeline.live import LiveRuns
+
+NOW = datetime(2024, 5, 1, 0, 30, tzinfo=UTC)
+SCRIPT = """
+CREATE TABLE t (k BIGINT PRIMARY KEY, g STRING, v DOUBLE, at TIMESTAMP, m MAP<STRING, INT>, d DATE);
+CREATE TABLE e (a BIGINT, b BIGINT);
+CREATE TABLE seen (n INT, at TIMESTAMP LATENESS INTERVAL 1 MINUTE);
+CREATE VIEW sums AS SELECT g, sum(v) AS s, avg(v) AS a, count(*) AS n FROM t GROUP BY g;
+CREATE VIEW above AS SELECT g, n FROM sums WHERE n > 3; -- a view on a view
+CREATE VIEW recent AS SELECT k FROM t WHERE at > now() - INTERVAL 1 HOUR AND d <= current_date();
+CREATE VIEW nested AS SELECT m, struct(v, g) AS s, array(v, NULL) AS l FROM t;
+CREATE RECURSIVE VIEW reach (a BIGINT, b BIGINT) AS
+  SELECT a, b FROM e UNION SELECT reach.a, e.b FROM reach JOIN e ON reach.b = e.a;
+CREATE VIEW widest AS SELECT a, count(*) AS n FROM reach GROUP BY a;
+CREATE VIEW pairs AS SELECT a.k, b.k AS other FROM t AS a JOIN t AS b ON a.g = b.g;
+CREATE VIEW punctual AS SELECT count(*) AS n FROM seen;
+"""
+
+
+@pytest.fixture
+def filled(spark: "SparkSession", folder: Path) -> Iterator[tidemill.Pipeline]:
+    """Open, with rows in its tables and views."""
+    with tidemill.Pipeline(spark, folder, runtime="inline") as pipeline:
+        pipeline.sql(SCRIPT)
+        rows = [
+            {
+                "k": k,
+                "g": "abc"[k % 3] if k % 7 else None,
+                "v": 0.1 * 3**k,
+                "at": NOW - timedelta(minutes=10 * k),
+                "m": {"b": 1, "a": k},
+                "d": date(2024, 4, 30) + timedelta(days=k % 3),
+            }
+            for k in range(20)
+        ]
+        pipeline.insert("t", rows)
+        pipeline.insert("e", [{"a": a, "b": (a + 1) % 4} for a in range(4)] + [{"a": 7, "b": 8}])
+        pipeline.insert("seen", [{"n": 1, "at": NOW}])
+        pipeline.step(clock=NOW)
+        yield pipeline
+
+
+def test_every_view_is_what_spark_computes_from_scratch(filled: tidemill.Pipeline) -> None:
+    filled.delete("e", [{"a": 3, "b": 0}])
+    filled.delete("t", [{"k": 3}])
+    late = {"n": 2, "at": NOW - timedelta(hours=1)}
+    filled.insert("seen", [late])
+    record = filled.step(clock=NOW + timedelta(minutes=25))
+
+    verdicts = [filled.verify(view) for view in filled.views]
+    assert record.late == {"seen": 1}
+    assert [verdict.view for verdict in verdicts if not verdict.equal] == []
+    assert {verdict.step for verdict in verdicts} == {record.number}
+    assert {verdict.view: verdict.rows for verdict in verdicts}["recent"] == 2
+    assert min(verdict.recompute_s for verdict in verdicts) > 0
+    assert {verdict.step_s for verdict in verdicts} == {record.seconds}
+
+
+def test_an_answer_comes_in_all_forms(filled: tidemill.Pipeline) -> None:
+    answer = filled.recompute("RECENT")
+
+    assert (answer.step, answer.schema.names) == (0, ["k"])
+    assert answer.to_arrow().column("k").sort().to_pylist() == [0, 1, 3, 4]
+    assert sorted(answer.to_pandas()["k"]) == [0, 1, 3, 4]
+    assert answer.to_spark().count() == 4
+
+
+def test_a_view_that_is_wrong_is_told_with_its_rows(
+    filled: tidemill.Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = tidemill.Pipeline._read
+
+    def wrongly(pipeline: tidemill.Pipeline, name: str, runs: "LiveRuns") -> Rows:
+        """Without the rows in which `a` is 7, of which it has one more where it is 1."""
+        rows = read(pipeline, name, runs)
+
+        def pieces() -> Iterator[ZSet]:
+            for piece in rows.pieces():
+                keys = np.asarray(piece.rows.column(0))
+                yield ZSet(piece.rows, piece.weights + (keys == 1)).filter(keys != 7)
+
+        return replace(rows, pieces=pieces) if name == "widest" else rows
+
+    monkeypatch.setattr(tidemill.Pipeline, "_read", wrongly)
+    verdict = filled.verify("widest")
+
+    assert not verdict.equal
+    assert verdict.rows == 5
+    assert verdict.missing.to_pylist() == [{"a": 7, "n": 1}]
+    assert verdict.extra.to_pylist() == [{"a": 1, "n": 4}]
+    assert "view widest at step 0: 5 rows, 1 missing, 1 too many; the step took" in str(verdict)
+
+
+def test_it_may_be_asked_while_the_pipeline_runs(filled: tidemill.Pipeline) -> None:
+    filled.start()
+    receipt = filled.insert("e", [{"a": 8, "b": 9}])
+    filled.wait(offset=receipt.offset)
+
+    assert filled.verify("reach").equal
+    filled.stop()
+
+
+def test_a_pipeline_that_is_opened_again_still_knows_its_queries(
+    filled: tidemill.Pipeline, folder: Path, spark: "SparkSession"
+) -> None:
+    filled.close()
+    with tidemill.Pipeline(spark, folder, runtime="inline") as again:
+        assert [again.verify(view).equal for view in ("above", "widest")] == [True, True]
+
+
+def test_what_cannot_be_recomputed_is_said_by_name(filled: tidemill.Pipeline) -> None:
+    filled.view("cheap", filled.table("t").where("v < 3"))
+    filled.sql("CREATE VIEW cheaper AS SELECT * FROM cheap")
+    with pytest.raises(NotNow, match="view cheap is new, and filled by the next step"):
+        filled.verify("cheap")
+    filled.step()
+
+    for view in ("cheap", "cheaper"):
+        with pytest.raises(Refused, match="view cheap was made of a DataFrame"):
+            filled.verify(view)
+    with pytest.raises(NoSuchName, match="t is a table; there are the views: sums, "):
+        filled.recompute("t")
+
+
+def test_the_session_must_still_have_the_settings_of_the_pipeline(
+    filled: tidemill.Pipeline, spark: "SparkSession"
+) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        with pytest.raises(WrongSettings, match=r"spark\.sql\.session\.timeZone"):
+            filled.recompute("sums")
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
