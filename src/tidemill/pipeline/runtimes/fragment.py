@@ -4,11 +4,13 @@ A `SparkSelect` node is received by the stage after the one that sends to it. It
 Spark in a struct column of their own beside the parcels, so that any function of Spark can be applied.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
@@ -28,6 +30,8 @@ PARCEL_FIELDS = (
     StructField("blob", BinaryType()),
 )
 _WEIGHT = "weight"
+_CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")
+_OF_DATA = re.compile(r"SQLSTATE: 2[12]")  # data exceptions, and rows that are too many
 
 
 def leaving(circuit: Circuit, stage: int) -> tuple[int, ...]:
@@ -146,19 +150,22 @@ def receive(batch: pa.RecordBatch, circuit: Circuit, stage: int) -> Iterator[Par
             yield Parcel(mine.column("dest")[0].as_py(), stage, position, 0, ZSet(columns, weights))
 
 
-def as_abort(error: PySparkException, circuit: Circuit) -> StepAborted | None:
+def as_abort(error: PySparkException | Py4JError, circuit: Circuit) -> StepAborted | None:
     """The error of a job as one of the data, when a fragment raised it; else None."""
     fragments = [at for at, node in enumerate(circuit.nodes) if isinstance(node, SparkSelect)]
     text = str(error)
     if not fragments or f"{__package__.replace('.', '/')}/batch" in text:
         return None
-    message = next((line for line in text.splitlines() if line.strip().startswith("[")), "")
+    # Some of Spark's functions raise what PySpark passes on raw, as it does what befalls the machinery.
+    if not isinstance(error, PySparkException) and not _OF_DATA.search(text):
+        return None
+    message = _CONDITION.search(text)
     if not message and "Error" not in text:
         return None
     views = dict.fromkeys(name for at in fragments for name in circuit.views_above(at))
-    return StepAborted(
-        message.strip() or text.strip().splitlines()[-1], view=", ".join(views), operator="spark"
-    )
+    operator = f"sparkselect {fragments[0]}" if len(fragments) == 1 else "sparkselect"
+    said = message[0] if message else text.strip().splitlines()[-1]
+    return StepAborted(said.strip(), view=", ".join(views), operator=operator)
 
 
 def _sent(position: int) -> str:
