@@ -4,6 +4,7 @@ SEEDS ?= 300
 B ?= postgres
 ARGS ?=
 CASES ?= 500
+PROCESSES ?= 2
 
 # Another project's activated environment must not leak into this one.
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
@@ -25,7 +26,7 @@ run: setup ## Start Tidemill with something to look at; stop it with Ctrl-C
 test: setup ## Bring up the servers that tests need and run all tests; ARGS="-k lease" narrows it
 	@scripts/postgres
 	@scripts/java
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ARGS)
 
 check: setup ## Check format, lint, types, layers and the shape of the code
 	$(BIN)/ruff format --check
