@@ -32,6 +32,14 @@ from workload import QUERY, THREADS, Answer
 SMALL_ROWS = 1000
 SMALL_STEPS = 15
 PATIENCE_S = 900.0
+STREAMING = {
+    "spark.sql.shuffle.partitions": str(THREADS),
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""Settings with which Structured Streaming is at its best on one machine."""
 
 Figures = dict[str, Any]
 
@@ -113,14 +121,7 @@ def run_duckdb(auctions: Path, bids: Path, folder: Path, memory: str) -> Figures
 
 def run_streaming(auctions: Path, bids: Path, folder: Path, memory: str) -> Figures:
     """A stream-stream join whose rows are added up batch by batch: insertions only, it knows no others."""
-    settings = {
-        "spark.sql.shuffle.partitions": str(THREADS),
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    }
-    with plain_session(folder, memory, **settings) as spark:
+    with plain_session(folder, memory, **STREAMING) as spark:
         stream = Stream(spark, folder)
         try:
             return stream.measure(auctions, bids)

@@ -105,8 +105,8 @@ def course(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     spark.sql(FUNCTIONS)
     found, market = Course(), Market()
     with Pipeline(spark, tmp_path_factory.mktemp("nexmark") / "pipeline") as pipeline:
-        pipeline.sql(TABLES)
-        pipeline.sql(";\n".join(f"CREATE VIEW {name} AS {query}" for name, query in QUERIES.items()))
+        views = (f"CREATE VIEW {name} AS {query}" for name, query in QUERIES.items())
+        pipeline.sql(";\n".join([*TABLES.values(), *views]))
         pipeline.insert("side_input", side_input())
         for step in range(STEPS):
             pipeline.apply(market.step(EVENTS * step // STEPS, EVENTS * (step + 1) // STEPS))
