@@ -99,9 +99,10 @@ class Join(Relation):
 
 @dataclass(frozen=True, slots=True)
 class AtMostOne(Relation):
-    """The child's rows, of which there may be at most one."""
+    """The child's rows, of which there may be at most one, or one for each value of `keys`."""
 
     child: "AnyRelation"
+    keys: tuple[Scalar, ...] = ()
 
     @property
     def children(self) -> "tuple[AnyRelation, ...]":

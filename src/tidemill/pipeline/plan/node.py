@@ -207,9 +207,11 @@ class AggregateCall(msgspec.Struct, frozen=True):
 
 
 class AtMostOne(Node, frozen=True, tag="at_most_one"):
-    """The rows of the input, which must be in one place. More than one is an error."""
+    """The rows of the input, which must be spread by `key`. More than one with the same key is an error."""
 
     salt: int = 0
+    key: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Not written where there is none."""
 
 
 class Combine(Node, frozen=True, tag="combine"):

@@ -12,11 +12,12 @@ from tidemill.sql.lower.join_marks import marked, marked_null_aware, paired
 from tidemill.sql.lower.join_pairs import pairs
 from tidemill.sql.lower.join_sides import both
 from tidemill.sql.lower.select import same
-from tidemill.sql.relation import AnyRelation, Join
+from tidemill.sql.lower.unique import is_unique
+from tidemill.sql.relation import AnyRelation, AtMostOne, Join
 
 OUTER = {"LeftOuter", "RightOuter", "FullOuter"}
 MARKED = {"LeftSemi", "LeftAnti", "ExistenceJoin"}
-REFUSED = {"LeftSingle": "a correlated subquery that gives one value, but not by an aggregate,"}
+SINGLE = "LeftSingle"
 
 
 def lower_join(relation: AnyRelation, build: Builder) -> Rows | None:
@@ -27,6 +28,8 @@ def lower_join(relation: AnyRelation, build: Builder) -> Rows | None:
     """
     if not isinstance(relation, Join):
         return None
+    if relation.kind == SINGLE:
+        return build.lower(_with_one_partner(build, relation))
     left, right = build.lower(relation.left), build.lower(relation.right)
     if relation.kind in {"Inner", "Cross"}:
         found = pairs(build, relation, left, right)
@@ -35,8 +38,25 @@ def lower_join(relation: AnyRelation, build: Builder) -> Rows | None:
         return _outer(build, relation, left, right)
     if relation.kind in MARKED:
         return _by_mark(build, relation, left, right)
-    construct = REFUSED.get(relation.kind, f"a join of kind {relation.kind}")
-    raise Refused(f"{relation.place}{construct} is not supported yet in a view: write max() or min() of it")
+    raise Refused(f"{relation.place}a join of kind {relation.kind} is not supported yet in a view")
+
+
+def _with_one_partner(build: Builder, relation: Join) -> Join:
+    """A subquery that gives one value for each row: a row without partner has NULL, two are an error.
+
+    Only those of the right count that a row of the left asks for.
+    """
+    if relation.condition is not None or not relation.keys:
+        raise Refused(
+            f"{relation.place}a correlated subquery that gives one value, but neither by an aggregate nor by "
+            "equality alone, is not supported yet in a view: write max() or min() of it"
+        )
+    right, theirs = relation.right, tuple(other for _, other in relation.keys)
+    if not is_unique(right, theirs, build.catalog):
+        swapped = tuple((other, one) for one, other in relation.keys)
+        asked = Join(right.schema, relation.place, "LeftSemi", right, relation.left, swapped, None)
+        right = AtMostOne(right.schema, relation.place, asked, theirs)
+    return replace(relation, kind="LeftOuter", right=right)
 
 
 def _by_mark(build: Builder, relation: Join, left: Rows, right: Rows) -> Rows:

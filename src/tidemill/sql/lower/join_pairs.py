@@ -54,7 +54,7 @@ def is_single(relation: AnyRelation) -> bool:
             return is_single(child)
         case Aggregate(keys=keys):
             return not keys
-        case AtMostOne():
+        case AtMostOne(keys=()):
             return True
     return False
 

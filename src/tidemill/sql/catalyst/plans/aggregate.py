@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -12,42 +13,43 @@ from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
 from tidemill.sql.catalyst.plans.functions import read_function
 from tidemill.sql.catalyst.plans.reader import Reader
-from tidemill.sql.catalyst.plans.schema import attributes, name_of, nullable, positions, schema_of
+from tidemill.sql.catalyst.plans.schema import attributes, name_of, nullable, positions, same, schema_of
 from tidemill.sql.catalyst.plans.sessions import read_grouped
+from tidemill.sql.catalyst.plans.subquery import Input, with_values
 
 QUALIFIER = re.compile(r"\b[A-Za-z_]\w*\.(?=\w)")
 """The name of a relation before that of a column."""
 CALL = re.compile(r"\w+\s*\(.*\)", re.DOTALL)
 
 
-def read_aggregate(reader: Reader, plan: JavaObject) -> relation.Aggregate:
-    scope, schema = attributes(plan.child()), schema_of(plan.child())
-    grouping = items(plan.groupingExpressions())
-    keys = tuple(reader.scalar(key, scope, schema) for key in grouping)
+def read_aggregate(reader: Reader, plan: JavaObject) -> relation.Aggregate | relation.Project:
+    """Groups, and results over their keys and functions; both may use the values of subqueries."""
+    grouping, nodes = items(plan.groupingExpressions()), items(plan.aggregateExpressions())
+    calls = [call for node in nodes for call in aggregate_calls(node)]
+    given = Input(read_grouped(reader, plan), attributes(plan.child()), schema_of(plan.child()))
+    asked = [child for call in calls for child in items(call.children())]
+    rows = with_values(reader, given, [*grouping, *asked])
+    keys = tuple(reader.scalar(key, rows.scope, rows.schema) for key in grouping)
     functions: list[relation.Function] = []
     found: dict[int, int] = {}
-    for node in items(plan.aggregateExpressions()):
-        for call in aggregate_calls(node):
-            function = read_call(reader, call, scope, schema)
-            if function not in functions:
-                functions.append(function)
-            found[call.resultId().id()] = len(keys) + functions.index(function)
+    for call in calls:
+        function = read_call(reader, call, rows.scope, rows.schema)
+        if function not in functions:
+            functions.append(function)
+        found[call.resultId().id()] = len(keys) + functions.index(function)
     fields = [
         nullable(name_of(key), scalar.tree.spark_type) for key, scalar in zip(grouping, keys, strict=True)
     ]
     fields += [nullable(function.text, function.spark_type) for function in functions]
     group_schema = {"type": "struct", "fields": fields}
-    inner = Scope(positions(grouping), found)
-    results = tuple(reader.scalar(node, inner, group_schema) for node in items(plan.aggregateExpressions()))
-    return relation.Aggregate(
-        schema_of(plan),
-        place_of(plan),
-        read_grouped(reader, plan),
-        keys,
-        tuple(functions),
-        results,
-        group_schema,
+    groups = relation.Aggregate(
+        group_schema, place_of(plan), rows.rows, keys, tuple(functions), same(group_schema), group_schema
     )
+    above = with_values(reader, Input(groups, Scope(positions(grouping), found), group_schema), nodes)
+    results = tuple(reader.scalar(node, above.scope, above.schema) for node in nodes)
+    if above.rows is groups:
+        return replace(groups, schema=schema_of(plan), results=results)
+    return relation.Project(schema_of(plan), place_of(plan), above.rows, results)
 
 
 def read_call(reader: Reader, call: JavaObject, scope: Scope, schema: Any) -> relation.Function:

@@ -1,6 +1,7 @@
 """Joins: keys from the equations of the condition, and what is left of it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from py4j.java_gateway import JavaObject
@@ -11,9 +12,10 @@ from tidemill.pipeline.plan.expression import Call, Literal, Tree, columns_of, w
 from tidemill.pipeline.plan.expression import literal as literal_of
 from tidemill.sql import relation
 from tidemill.sql.catalyst import expression, literal
-from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.expression import Scope, kind_of, place_of
 from tidemill.sql.catalyst.plans.reader import Reader, unproved
-from tidemill.sql.catalyst.plans.schema import attributes, both, both_true, conjuncts, positions, schema_of
+from tidemill.sql.catalyst.plans.schema import both, both_true, conjuncts, same, schema_of
+from tidemill.sql.catalyst.plans.subquery import Input, input_of, with_values
 from tidemill.sql.catalyst.session import jvm
 from tidemill.sql.relation import Scalar
 
@@ -38,34 +40,46 @@ HARMLESS = {
 TRUE = Scalar(literal_of(True, pa.bool_()), None, lambda: "true")
 
 
-def read_join(reader: Reader, plan: JavaObject) -> relation.Join:
+def read_join(reader: Reader, plan: JavaObject) -> relation.Join | relation.Project:
+    """A join; the values of subqueries in its condition are columns of the left while it is made."""
     condition = plan.condition()
-    parts = _Parts(reader, plan)
-    for node in [] if condition.isEmpty() else conjuncts(condition.get()):
+    nodes = [] if condition.isEmpty() else conjuncts(condition.get())
+    left = with_values(reader, input_of(reader, plan.left()), nodes)
+    right = input_of(reader, plan.right())
+    parts = _Parts(reader, kind_of(plan.joinType()), left, right)
+    for node in nodes:
         parts.add(node)
-    return relation.Join(
-        schema_of(plan),
-        place_of(plan),
+    whole, place = schema_of(plan), place_of(plan)
+    width, wider = plan.left().output().size(), len(left.schema["fields"])
+    schema = {"type": "struct", "fields": left.schema["fields"] + whole["fields"][width:]}
+    found = relation.Join(
+        schema,
+        place,
         parts.kind,
-        reader.read(plan.left()),
-        reader.read(plan.right()),
+        left.rows,
+        right.rows,
         tuple(parts.keys),
         parts.condition(),
         tuple(parts.null_aware()),
     )
+    if wider == width:
+        return replace(found, schema=whole)
+    kept = [*range(width), *range(wider, len(schema["fields"]))]
+    return relation.Project(whole, place, found, same(schema, kept))
 
 
 class _Parts:
     """The parts of a join's condition: those that are questions of equal keys, and the rest."""
 
-    def __init__(self, reader: Reader, plan: JavaObject) -> None:
-        self.kind = kind_of(plan.joinType())
+    def __init__(self, reader: Reader, kind: str, left: Input, right: Input) -> None:
+        self.kind = kind
         self.keys: list[tuple[Scalar, Scalar]] = []
         self._reader = reader
-        self._sides = (plan.left(), plan.right())
-        self._width = plan.left().output().size()
-        self._scope = Scope(positions([*items(plan.left().output()), *items(plan.right().output())]))
-        self._schema = both(*map(schema_of, self._sides))
+        self._sides = (left, right)
+        self._width = len(left.schema["fields"])
+        theirs = {number: at + self._width for number, at in right.scope.attributes.items()}
+        self._scope = replace(left.scope, attributes=left.scope.attributes | theirs)
+        self._schema = both(left.schema, right.schema)
         self._rest: list[Scalar] = []
         self._unsure: list[tuple[JavaObject, tuple[JavaObject, JavaObject]]] = []
 
@@ -106,7 +120,7 @@ class _Parts:
     def _one_sided(self, node: JavaObject) -> None:
         """A condition on one side alone is a key that must equal true."""
         at = int(min(columns_of(expression.read(node, self._scope))) >= self._width)
-        key = self._reader.scalar(node, attributes(self._sides[at]), schema_of(self._sides[at]))
+        key = self._reader.scalar(node, self._sides[at].scope, self._sides[at].schema)
         self.keys.append((key, TRUE) if at == 0 else (TRUE, key))
 
     def _is_plain(self, node: JavaObject) -> bool:
@@ -127,7 +141,7 @@ class _Parts:
 
     def _sided(self, pair: tuple[JavaObject, JavaObject]) -> tuple[Scalar, Scalar]:
         sides = zip(pair, self._sides, strict=True)
-        one, other = (self._reader.scalar(key, attributes(side), schema_of(side)) for key, side in sides)
+        one, other = (self._reader.scalar(key, side.scope, side.schema) for key, side in sides)
         return plain(one), plain(other)
 
     def _scalar(self, node: JavaObject) -> Scalar:

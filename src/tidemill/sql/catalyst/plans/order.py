@@ -10,7 +10,8 @@ from tidemill.pipeline.plan.node import Ranking
 from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
 from tidemill.sql.catalyst.plans.reader import Reader
-from tidemill.sql.catalyst.plans.schema import attributes, schema_of
+from tidemill.sql.catalyst.plans.schema import attributes, same, schema_of
+from tidemill.sql.catalyst.plans.subquery import input_of, with_values
 from tidemill.sql.relation import AnyRelation
 
 LIMITS = {"GlobalLimit", "LocalLimit"}
@@ -35,11 +36,14 @@ def read_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
             end = min(end, start + one.limitExpr().value())
     if end == math.inf:
         raise Refused(f"{place}OFFSET without LIMIT is not supported yet in a view: skip when you read it")
-    child = node.child()
-    order = read_order(reader, items(node.order()), attributes(child), schema_of(child))
+    parts = items(node.order())
+    rows = with_values(reader, input_of(reader, node.child()), parts)
+    order = read_order(reader, parts, rows.scope, rows.schema)
     found: AnyRelation = relation.TopK(
-        schema_of(node), place, reader.read(child), (), order, "row_number", int(end), start
+        rows.schema, place, rows.rows, (), order, "row_number", int(end), start
     )
+    if rows.scope.subqueries:
+        found = relation.Project(schema_of(node), place, found, same(schema_of(node)))
     for one in reversed(above):
         if kind_of(one) == "Project":
             found = _project(reader, one, found)

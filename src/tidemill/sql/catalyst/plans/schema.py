@@ -1,11 +1,12 @@
 """Schemas and scopes of plans, and conditions taken apart."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from py4j.java_gateway import JavaObject
 
-from tidemill.pipeline.plan.expression import Call
+from tidemill.pipeline.plan.expression import Call, Column
 from tidemill.sql.catalyst.expression import Scope, items, kind_of
 from tidemill.sql.relation import Scalar
 
@@ -40,6 +41,13 @@ def name_of(node: JavaObject) -> str:
 
 def nullable(name: str, spark_type: Any) -> dict[str, Any]:
     return {"name": name, "type": spark_type, "nullable": True, "metadata": {}}
+
+
+def same(schema: Any, positions: Iterable[int] | None = None) -> tuple[Scalar, ...]:
+    """The columns of rows with that schema as they are: all, or those at some positions."""
+    kinds = [field["type"] for field in schema["fields"]]
+    chosen = range(len(kinds)) if positions is None else positions
+    return tuple(Scalar(Column(kinds[index], index), None, lambda: "") for index in chosen)
 
 
 def both(left: Any, right: Any) -> Any:

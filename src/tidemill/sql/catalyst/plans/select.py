@@ -9,7 +9,13 @@ from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import items, place_of
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.schema import attributes, both_true, conjuncts, schema_of
-from tidemill.sql.catalyst.plans.subquery import uses_value, where_values, with_values, without_unused
+from tidemill.sql.catalyst.plans.subquery import (
+    input_of,
+    uses_value,
+    where_values,
+    with_values,
+    without_unused,
+)
 from tidemill.sql.catalyst.plans.temporal import read_condition, tells_time
 from tidemill.sql.relation import AnyRelation
 
@@ -27,7 +33,7 @@ def read_leaf(reader: Reader, plan: JavaObject) -> relation.Leaf:
 def read_project(reader: Reader, plan: JavaObject) -> relation.Project:
     plan = without_unused(reader, plan)
     nodes = items(plan.projectList())
-    found = with_values(reader, reader.read(plan.child()), plan.child(), nodes)
+    found = with_values(reader, input_of(reader, plan.child()), nodes)
     columns = tuple(reader.scalar(node, found.scope, found.schema) for node in nodes)
     return relation.Project(schema_of(plan), place_of(plan), found.rows, columns)
 

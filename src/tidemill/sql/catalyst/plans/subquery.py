@@ -1,6 +1,6 @@
 """Subqueries that give one value for all rows: each becomes a column of the rows that use it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,9 +30,14 @@ def uses_value(node: JavaObject) -> bool:
     return next(_subqueries(node), None) is not None
 
 
-def with_values(reader: Reader, rows: AnyRelation, plan: JavaObject, nodes: Sequence[JavaObject]) -> Input:
-    """The rows of a plan, with a column for each different subquery that the expressions use."""
-    schema, places = schema_of(plan), dict[int, int]()
+def input_of(reader: Reader, plan: JavaObject) -> Input:
+    """The rows of a plan, for expressions over them."""
+    return Input(reader.read(plan), attributes(plan), schema_of(plan))
+
+
+def with_values(reader: Reader, given: Input, nodes: Iterable[JavaObject]) -> Input:
+    """The rows, then a column for each different subquery that the expressions use."""
+    rows, schema, places = given.rows, given.schema, dict[int, int]()
     known: list[tuple[JavaObject, int]] = []
     for query in (query for node in nodes for query in _subqueries(node)):
         place = next((place for other, place in known if other.plan().sameResult(query.plan())), None)
@@ -44,14 +49,14 @@ def with_values(reader: Reader, rows: AnyRelation, plan: JavaObject, nodes: Sequ
             kind = "LeftOuter" if isinstance(value, relation.AtMostOne) else "Inner"
             rows = relation.Join(schema, place_of(query), kind, rows, value, (), None)
         places[query.exprId().id()] = place
-    return Input(rows, replace(attributes(plan), subqueries=places), schema)
+    return Input(rows, replace(given.scope, subqueries=places), schema)
 
 
 def where_values(
     reader: Reader, rows: AnyRelation, plan: JavaObject, nodes: Sequence[JavaObject]
 ) -> AnyRelation:
     """The rows of a plan for which all expressions are true; each of those uses a subquery."""
-    found = with_values(reader, rows, plan, nodes)
+    found = with_values(reader, Input(rows, attributes(plan), schema_of(plan)), nodes)
     condition = both_true([reader.scalar(node, found.scope, found.schema) for node in nodes])
     assert condition is not None
     joined: AnyRelation = found.rows
@@ -95,10 +100,11 @@ def _seq(reader: Reader, several: list[JavaObject]) -> JavaObject:
 
 
 def _subqueries(node: JavaObject) -> Iterator[JavaObject]:
-    """Those that do not depend on the row."""
-    if kind_of(node) == "ScalarSubquery":
-        if node.outerAttrs().isEmpty():
-            yield node
+    """Those that do not depend on the row. What an aggregate function uses is another row's matter."""
+    kind = kind_of(node)
+    if kind == "ScalarSubquery" and node.outerAttrs().isEmpty():
+        yield node
+    if kind in {"ScalarSubquery", "AggregateExpression"}:
         return
     for child in items(node.children()):
         yield from _subqueries(child)
