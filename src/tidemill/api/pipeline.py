@@ -97,7 +97,7 @@ class Pipeline(Aggregates, Verification):
         if name == "batch":
             check_python(self.spark)
             prepare_cluster(self.spark, files.blobs)
-            return BatchRuntime(self.spark, files, workers)
+            return BatchRuntime(self.spark, files, workers, self._planner.functions)
         if name == "inline":
             return InlineRuntime(files, workers or 2)
         raise Refused(f"there is no runtime {name!r}: it is 'batch' or 'inline'")

@@ -13,6 +13,7 @@ from tidemill.pipeline.errors import NameTaken, NoSuchName, Refused, WrongSettin
 from tidemill.pipeline.operators.registry import build
 from tidemill.pipeline.plan import node as nodes
 from tidemill.pipeline.plan.circuit import Circuit
+from tidemill.pipeline.runtimes.functions import Functions
 from tidemill.pipeline.state.spec import StateSpec
 from tidemill.pipeline.types import schema_from_spark
 from tidemill.pipeline.worker import state_name
@@ -71,6 +72,11 @@ class Planner:
         register(self._frames, self._catalog)
 
     # What there is
+
+    @property
+    def functions(self) -> Functions:
+        """The Python functions that the views call."""
+        return self._frames.functions
 
     @cached_property
     def settings(self) -> dict[str, str]:
@@ -148,12 +154,6 @@ class Planner:
     def explain(self) -> str:
         return explain(self._catalog.circuit)
 
-    # What may become of it
-
-    def statements(self, text: str) -> Iterator[PlanChange]:
-        """The change that each statement makes; the caller loads each before it asks for the next."""
-        for statement in parse(text):
-            change = self._statement(statement)
     def fingerprint(self, view: str) -> str:
         """Of the node whose state holds the rows of a view."""
         return self._catalog.circuit.fingerprints[self._catalog.views[view].position]
@@ -163,6 +163,12 @@ class Planner:
         register(self._frames, self._catalog)
         return Recompute(self._frames, self._catalog, tables, clock_ms)
 
+    # What may become of it
+
+    def statements(self, text: str) -> Iterator[PlanChange]:
+        """The change that each statement makes; the caller loads each before it asks for the next."""
+        for statement in parse(text):
+            change = self._statement(statement)
             if change is not None:
                 yield change
 

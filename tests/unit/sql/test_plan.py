@@ -1,5 +1,6 @@
 """A view by SQL or by a frame, on tables and on views, in a catalog that stays as it was."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -62,12 +63,40 @@ def test_how_a_frame_is_partitioned_says_nothing(script: Script) -> None:
     assert kinds(script.catalog) == ["Source", "Select", "View"]
 
 
-def test_a_function_of_python_runs_in_spark_under_its_name(spark: SparkSession, script: Script) -> None:
-    spark.udf.register("shout", lambda text: f"{text}!", "string")
-    script.run(f"{TABLES}CREATE VIEW v AS SELECT shout(shout(category)) AS c FROM auctions WHERE id > 3")
+SHOUTED = "CREATE VIEW {} AS SELECT shout(shout(category)) AS c FROM auctions WHERE id > 3"
 
-    (spark_select,) = [node for node in script.catalog.circuit.nodes if isinstance(node, SparkSelect)]
-    assert spark_select.columns[-1].startswith("shout(shout(c")
+
+def calls(catalog: Catalog) -> list[str]:
+    return [node.columns[-1] for node in catalog.circuit.nodes if isinstance(node, SparkSelect)]
+
+
+def test_a_function_of_python_runs_in_spark_under_its_name_and_that_of_its_code(
+    spark: SparkSession, script: Script
+) -> None:
+    spark.udf.register("shout", lambda text: f"{text}!", "string")
+    script.run(TABLES + SHOUTED.format("v"))
+
+    [called] = calls(script.catalog)
+    assert re.match(r"`shout@(\w{16})`\(`shout@\1`\(c", called)
+    assert not [known.name for known in spark.catalog.listFunctions() if "@" in known.name]
+
+
+def test_another_body_under_its_name_is_another_computation(spark: SparkSession, script: Script) -> None:
+    for view, mark in {"one": "!", "other": "?", "again": "!"}.items():
+        spark.udf.register("shout", lambda text, mark=mark: f"{text}{mark}", "string")
+        script.run((TABLES if view == "one" else "") + SHOUTED.format(view))
+
+    one, other, again = calls(script.catalog)
+    assert one == again != other
+
+
+def test_a_function_of_python_needs_no_name_in_a_frame(script: Script) -> None:
+    script.run(TABLES)
+    nameless = F.udf(lambda text: text, "string")
+    script.view("v", script.table("auctions").select(nameless("category").alias("c")))
+
+    [called] = calls(script.catalog)
+    assert re.match(r"`<lambda>@\w{16}`\(c0\)", called)
 
 
 def test_the_session_sees_nothing_of_it(spark: SparkSession, script: Script) -> None:

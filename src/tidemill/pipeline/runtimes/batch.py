@@ -31,6 +31,7 @@ from tidemill.pipeline.errors import NotOpen, StepFailed
 from tidemill.pipeline.exchange import Layout, Parcel, cut
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.runtimes import fragment
+from tidemill.pipeline.runtimes.functions import Functions
 from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.state.merges import Merged, MergeUnit, run_merge
 from tidemill.pipeline.task import Report, StepTask
@@ -64,10 +65,17 @@ class BatchRuntime:
     name = "batch"
     background = True
 
-    def __init__(self, spark: SparkSession, files: RunFiles, workers: int | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        files: RunFiles,
+        workers: int | None = None,
+        functions: Functions | None = None,
+    ) -> None:
         self.spark = spark
         self.files = files
         self.workers = workers or max(1, spark.sparkContext.defaultParallelism)
+        self._functions = functions or Functions(spark)
         self._group = f"tidemill-{new_token()}"
         self._running: set[str] = set()
         self._plan: DataFrame | None = None
@@ -77,10 +85,11 @@ class BatchRuntime:
         """Every circuit runs here."""
 
     def prepare(self, circuit: Circuit) -> None:
+        self._functions.require(circuit)
         try:
-            self._plan, self._circuit = self._planned(circuit), circuit
+            with self._functions.callable():
+                self._plan, self._circuit = self._planned(circuit), circuit
         except (PySparkException, Py4JError) as error:
-            # Most likely a user's function that was not registered again.
             raise StepFailed(f"Spark cannot plan the steps: {reason_of(error)}") from error
 
     def _planned(self, circuit: Circuit) -> DataFrame:
@@ -152,8 +161,7 @@ class BatchRuntime:
                 raise StepFailed(
                     f"{what}: not done within {deadline_s:g} s; its job was cancelled"
                 ) from error
-            # Errors of the data are among those that PySpark knows; what it passes on raw is the machinery.
-            aborted = isinstance(error, PySparkException) and fragment.as_abort(error, self._circuit)
+            aborted = fragment.as_abort(error, self._circuit)
             raise aborted or StepFailed(f"{what}: {reason_of(error)}") from error
         finally:
             timer.cancel()

@@ -27,7 +27,8 @@ class Fragments:
 
     def __init__(self, frames: Frames, analyzed: JavaObject) -> None:
         self._spark = frames.spark
-        self._spelling = Spelling(frames.spark, analyzed)
+        self._functions = frames.functions
+        self._spelling = Spelling(frames, analyzed)
         self._frames: dict[str, DataFrame] = {}
 
     def text(self, node: JavaObject, scope: Scope, schema: Any) -> str:
@@ -39,8 +40,9 @@ class Fragments:
         wanted = self._renamed(node, scope, items(frame._jdf.queryExecution().analyzed().output()))
         with unlogged():
             for text in self._spelling.spell(wanted):
-                if _reads_back(text, wanted, frame):
-                    return text
+                with self._functions.callable():
+                    if _reads_back(text, wanted, frame):
+                        return text
         raise Refused(f"{place_of(node)}{_construct(node, wanted)}")
 
     def _frame(self, schema: Any) -> DataFrame:
@@ -72,8 +74,6 @@ def _construct(node: JavaObject, wanted: JavaObject) -> str:
     """What is refused, and what to do instead."""
     text = str((node.child() if kind_of(node) == "Alias" else node).sql())
     instead = "compute it before the rows are inserted"
-    if kind_of(wanted) == "PythonUDF":
-        instead = "register the function under a name of its own, with spark.udf.register"
     if "precisetimestampconversion" in str(wanted.sql()):
         text, instead = "window() over this time", "compute the time in a view of its own"
     shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

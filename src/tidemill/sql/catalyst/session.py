@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidemill.pipeline.errors import NoSuchName, Refused
+from tidemill.pipeline.runtimes.functions import Functions
 
 SPARKS_PLACE = re.compile(r";? \(?line \d+,? pos \d+\)?$")
 
@@ -30,6 +31,7 @@ class Frames:
                 "a Spark Connect session cannot plan a pipeline: use a classic one, made with .master(…)"
             )
         self.spark = spark
+        self.functions = Functions(spark)
         self._frames: dict[str, tuple[Any, DataFrame]] = {}
         self._names: dict[int, str] = {}
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql import SparkSession
 
 from tidemill.sql.catalyst.expression import expressions_of, items, kind_of
-from tidemill.sql.catalyst.session import jvm
+from tidemill.sql.catalyst.session import Frames, jvm, quoted
 
 CATALYST = "org.apache.spark.sql.catalyst.expressions"
 TRY = {
@@ -23,15 +22,15 @@ REPLACED = {"StaticInvoke", "Invoke"}
 class Spelling:
     """Spells the expressions of one query. `analyzed` is its plan while functions still have their names."""
 
-    def __init__(self, spark: SparkSession, analyzed: JavaObject) -> None:
-        self._spark = spark
+    def __init__(self, frames: Frames, analyzed: JavaObject) -> None:
+        self._frames = frames
         self._analyzed = analyzed
         self._names: dict[str, list[tuple[str, int]]] | None = None
 
     def spell(self, node: JavaObject) -> Iterator[str]:
         """Texts that may mean the expression. Whether one does is for the caller to see."""
         for choice in range(2):
-            printer = _Printer(self._spark, self, choice)
+            printer = _Printer(self._frames, self, choice)
             yield printer.text(node)
             if not printer.had_choice:
                 return
@@ -56,8 +55,9 @@ class Spelling:
 class _Printer:
     """Prints one expression: what needs another spelling is a mark while Catalyst prints the rest."""
 
-    def __init__(self, spark: SparkSession, spelling: Spelling, choice: int) -> None:
-        self._spark = spark
+    def __init__(self, frames: Frames, spelling: Spelling, choice: int) -> None:
+        self._spark = frames.spark
+        self._functions = frames.functions
         self._spelling = spelling
         self._choice = choice
         self._marks: dict[str, str] = {}
@@ -87,7 +87,7 @@ class _Printer:
         if kind == "CreateNamedStruct":
             return f"named_struct({', '.join(children)})"
         if kind == "PythonUDF":
-            return f"{node.name()}({', '.join(children)})"
+            return f"{quoted(self._functions.name(node))}({', '.join(children)})"
         if kind in TRY and "TRY" in node.evalMode().toString():
             return f"{TRY[kind]}({', '.join(children)})"
         if kind == "ElementAt" and not node.failOnError():

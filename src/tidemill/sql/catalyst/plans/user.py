@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from tidemill.pipeline import types
 from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.operators.aggregates.user import UserAggregate, packed
+from tidemill.pipeline.runtimes.functions import command_of
 from tidemill.pipeline.runtimes.pandas_aggregate import PandasAggregate
 from tidemill.sql.catalyst.expression import items, place_of
 from tidemill.sql.catalyst.session import jvm
@@ -24,7 +25,7 @@ def read_user(function: JavaObject, spark: SparkSession) -> tuple[str, Any, dict
         raise Refused(f"{place}{name} gives another value each time, as it says itself")
     if not arguments:
         raise Refused(f"{place}{name} has no argument: hand it a column")
-    command = bytes(int(each) & 0xFF for each in function.func().command().mkString(",").split(","))
+    command = command_of(function)
     body, _ = pickle.loads(command)
     if not isinstance(body, UserAggregate):
         aggregate = PandasAggregate(name, command, function.evalType(), _zone(spark))
