@@ -24,7 +24,7 @@ class Verdict:
     """A kept view and Spark's answer, as of one step.
 
     `missing` are rows of the answer that the view lacks, `extra` those that it should not have. `step_s` is
-    what that step took, for all views together; `recompute_s` what Spark took for this one.
+    what that step took, for all views together; `recompute_s` what Spark took for this one, with planning.
     """
 
     view: str
@@ -79,8 +79,8 @@ class Verification(ABC):
         """
         engine = self._engine_open()
         runs = engine.runs
-        answer = self._recomputed(view, engine, runs)
         started = time.perf_counter()
+        answer = self._recomputed(view, engine, runs)
         theirs = concat(answer.pieces(), answer.schema)
         recompute_s = time.perf_counter() - started
         ours = concat(self._read(view, runs).pieces(), answer.schema)

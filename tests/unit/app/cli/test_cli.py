@@ -287,7 +287,7 @@ def test_an_interrupted_node_ends_with_130(run: Run, monkeypatch: pytest.MonkeyP
 
 
 def test_demo_tells_the_cluster_and_leaves_nothing_behind(run: Run, folder: Path) -> None:
-    result = run("demo", "--port", "0", "--seconds", "0", "--headless", "--json")
+    result = run("demo", "--port", "0", "--seconds", "0", "--headless", "--json", "--no-pipeline")
 
     cluster = json.loads(result.out)
     assert result.code == 0
@@ -298,7 +298,7 @@ def test_demo_tells_the_cluster_and_leaves_nothing_behind(run: Run, folder: Path
 
 
 def test_demo_keeps_a_folder_that_was_named(run: Run, folder: Path) -> None:
-    result = run("demo", "--data", "kept", "--port", "0", "--seconds", "0", "--headless")
+    result = run("demo", "--data", "kept", "--port", "0", "--seconds", "0", "--headless", "--no-pipeline")
 
     assert (result.code, result.out) == (0, "")
     assert (folder / "kept" / "tidemill.db").exists()

@@ -1,0 +1,97 @@
+"""What the driver tells of its pipeline, as lines of JSON."""
+
+from statistics import median
+from typing import Any, Literal
+
+import msgspec
+
+Phase = Literal["starting", "planning", "loading", "running", "finished", "failed"]
+
+
+class ViewFigures(msgspec.Struct, frozen=True):
+    """A view: how many rows it has, the `first` of them as text, and how it compares with Spark.
+
+    `recompute_ms` is what Spark took to compute it from scratch when that was last tried, `checked` how often
+    it was, and `wrong` how often its answer was another than ours.
+    """
+
+    name: str
+    columns: tuple[str, ...] = ()
+    first: tuple[tuple[str, ...], ...] = ()
+    rows: int = 0
+    recompute_ms: float | None = None
+    checked: int = 0
+    wrong: int = 0
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """The pipeline at one moment. A step brings all views up to date, so its time is that of all of them."""
+
+    phase: Phase
+    said: str = ""
+    """Of what failed: why."""
+    code: str = ""
+    """Of an error that Tidemill can name."""
+    steps: int = 0
+    rows_in: int = 0
+    """Rows that came, changed or went since the history was loaded."""
+    rows_per_s: float = 0.0
+    step_ms: tuple[float, ...] = ()
+    """Of the last steps, the newest last."""
+    tables: dict[str, int] = {}
+    views: tuple[ViewFigures, ...] = ()
+
+    @property
+    def checked(self) -> int:
+        return sum(view.checked for view in self.views)
+
+    @property
+    def wrong(self) -> int:
+        return sum(view.wrong for view in self.views)
+
+    @property
+    def last_ms(self) -> float | None:
+        return self.step_ms[-1] if self.step_ms else None
+
+    @property
+    def median_ms(self) -> float | None:
+        return median(self.step_ms) if self.step_ms else None
+
+    def ratio(self, recompute_ms: float | None) -> float | None:
+        """How many steps fit into that time."""
+        return None if recompute_ms is None or not self.median_ms else recompute_ms / self.median_ms
+
+    @property
+    def recompute_ms(self) -> float | None:
+        """What Spark takes to compute all views from scratch, once each has been tried."""
+        times = [view.recompute_ms for view in self.views]
+        return sum(filter(None, times)) if times and None not in times else None
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            **({"error": self.said} if self.phase == "failed" else {}),
+            "steps": self.steps,
+            "rows_in": self.rows_in,
+            "rows_per_second": _rounded(self.rows_per_s),
+            "tables": self.tables,
+            "step_ms": {"last": _rounded(self.last_ms), "median": _rounded(self.median_ms)},
+            "recompute_ms": _rounded(self.recompute_ms),
+            "ratio": _rounded(self.ratio(self.recompute_ms)),
+            "views": {
+                view.name: {
+                    "rows": view.rows,
+                    "recompute_ms": _rounded(view.recompute_ms),
+                    "ratio": _rounded(self.ratio(view.recompute_ms)),
+                    "checked": view.checked,
+                    "wrong": view.wrong,
+                }
+                for view in self.views
+            },
+            "checked": self.checked,
+            "wrong": self.wrong,
+        }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
