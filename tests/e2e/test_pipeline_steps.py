@@ -306,3 +306,25 @@ def attempt(p: Pipeline) -> bool:
     except StepAborted:
         return False
     return True
+
+
+def test_what_a_dropped_view_kept_is_gone_when_the_pipeline_is_next_closed(
+    spark: SparkSession, folder: Path
+) -> None:
+    def stored() -> int:
+        return sum(file.stat().st_size for file in (folder / "blobs").rglob("*") if file.is_file())
+
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.sql("CREATE TABLE t (k BIGINT); CREATE VIEW v AS SELECT k, k + 1 AS n FROM t")
+        p.insert("t", [{"k": k} for k in range(5000)])
+        p.step()
+        before = stored()
+        p.drop("v")
+        p.step()
+        p.checkpoint()
+        p.step()
+        p.checkpoint()
+    with Pipeline(spark, folder, runtime="inline") as p:
+        p.step()
+
+    assert stored() < before - 5000 * 16

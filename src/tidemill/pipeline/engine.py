@@ -150,9 +150,14 @@ class Engine:
         self.runs = self.runs.at(root.last)
 
     def close(self) -> None:
-        """Commit what was done since the last version, so that the next open has nothing to repeat."""
+        """Commit what was done since the last version, so that the next open has nothing to repeat.
+
+        What earlier owners left and nobody needs is deleted: who opens a pipeline for a moment, now and then,
+        has no other time for it.
+        """
         if self._steps_since_commit:
             self.commit()
+        self._attend(self._sweep)
         self.abandon()
 
     def abandon(self) -> None:
@@ -434,8 +439,12 @@ class Engine:
 
     def _sweep_if_due(self) -> None:
         if time.monotonic() - self._swept_at >= self.policy.grace_s / 4:
-            self.sweep()
+            self._sweep()
             self._swept_at = time.monotonic()
+
+    def _sweep(self) -> None:
+        self.sweep()
+        self._run(self._owner.confirm())  # it may take long: who is not the owner any more is to know
 
     def _merge(self) -> None:
         self._adopt_merged()
