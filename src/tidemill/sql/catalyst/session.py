@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.java_gateway import JavaObject
-from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -102,13 +103,18 @@ class Frames:
     def optimized(self, frame: DataFrame, analyzed: JavaObject | None = None) -> JavaObject:
         """Spark's optimized plan, of another analyzed one if given.
 
-        Not the frame's own, in which whatever the user cached is a leaf.
+        Not the frame's own, in which whatever the user cached is a leaf. Raises `Refused` when Spark itself
+        fails over the query, as it does for some that it has found to be well-formed.
         """
         session = frame._jdf.sparkSession()
-        with self._active(session):
-            return (
-                session.sessionState().optimizer().execute(analyzed or frame._jdf.queryExecution().analyzed())
-            )
+        try:
+            with self._active(session), unlogged():
+                plan = analyzed or frame._jdf.queryExecution().analyzed()
+                return session.sessionState().optimizer().execute(plan)
+        except PySparkException as error:
+            raise Refused(told(error)) from error
+        except Py4JJavaError as error:
+            raise Refused(f"Spark cannot optimize it: {error.java_exception.toString()}") from error
 
     @contextmanager
     def _active(self, session: JavaObject) -> Iterator[None]:

@@ -58,7 +58,8 @@ def _values(relation: Aggregate) -> list[Scalar]:
     for function in relation.functions:
         if DISTINCT in function.options:
             own = [one for one in function.arguments if not isinstance(one.tree, Literal)]
-            own = [one for index, one in enumerate(own or function.arguments) if one not in own[:index]]
+            # Of constants the first will do: the others are not what is counted, but how.
+            own = [one for index, one in enumerate(own or function.arguments[:1]) if one not in own[:index]]
             same = wanted is None or (len(own) == len(wanted) and all(one in own for one in wanted))
             if function.filter or not same:
                 raise Refused(f"{function.place or relation.place}{function.text} is not supported yet here")

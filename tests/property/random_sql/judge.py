@@ -1,0 +1,249 @@
+"""Takes a case through a pipeline and through Spark, and says where they differ."""
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from property.changing_tables import Row, canonical
+from property.random_sql.case import Case, View
+from property.random_sql.changes import Rows, advance, feed
+from property.random_sql.tables import TABLES
+from property.spark_oracle import Bag, differences, rows_of
+from tidemill import Pipeline
+from tidemill.pipeline.errors import Refused, StepAborted
+from tidemill.sql.catalyst.session import unlogged
+
+QUICK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+}
+"""What makes Spark answer soonest on few rows; none of it changes an answer."""
+TINY = 1e-9
+"""Floats below are zero: what is left of a difference depends on the order of rows."""
+PLACE = re.compile(r"^view \w+: |^the query of line \d+: |line \d+, column \d+: |\b[cqgwv]\d+\.?|#\d+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A view that is not what Spark answers, after which step, and how."""
+
+    view: str
+    step: int
+    what: str
+
+    @property
+    def kind(self) -> str:
+        """What must stay the same for it to be the same fault."""
+        return self.what.partition(":")[0]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What became of the views of a case."""
+
+    judged: list[str] = field(default_factory=list)
+    answers: int = 0
+    """How often a view was compared."""
+    rows: int = 0
+    """That Spark answered."""
+    refused: Counter[str] = field(default_factory=Counter)
+    refused_by_spark: Counter[str] = field(default_factory=Counter)
+    aborted: Counter[str] = field(default_factory=Counter)
+    """In both, by the reason."""
+    skipped: int = 0
+    """For they read a view that was dropped or never there."""
+    wrong: list[Wrong] = field(default_factory=list)
+
+    def add(self, other: "Verdict") -> None:
+        self.judged += other.judged
+        self.answers += other.answers
+        self.rows += other.rows
+        self.refused += other.refused
+        self.refused_by_spark += other.refused_by_spark
+        self.aborted += other.aborted
+        self.skipped += other.skipped
+        self.wrong += other.wrong
+
+
+def judge(spark: SparkSession, folder: Path, case: Case) -> Verdict:
+    """Run the case in an empty folder, which is gone afterwards."""
+    trial = Trial(spark, folder, case)
+    try:
+        trial.run()
+    finally:
+        trial.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    return trial.verdict
+
+
+class Answers:
+    """What Spark says of the views on the tables of this moment, in a session of its own."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        for name, value in QUICK.items():
+            self._spark.conf.set(name, value)
+
+    def load(self, rows: Rows) -> None:
+        for name, table in TABLES.items():
+            frame = table.arrow([canonical(row) for row in rows[name]])
+            columns = ", ".join(f"{column.name} {column.sql}" for column in table.columns)
+            self._spark.createDataFrame(frame, columns).createOrReplaceTempView(name)
+
+    def define(self, view: View) -> None:
+        """Make the view known. Raises what Spark raises when it refuses it."""
+        with unlogged():
+            self._spark.sql(f"CREATE OR REPLACE TEMP VIEW {view.name} AS {view.text}")
+
+    def forget(self, view: str) -> None:
+        self._spark.catalog.dropTempView(view)
+
+    def bag(self, view: str) -> Bag:
+        with unlogged():
+            return Counter(map(_settled, rows_of(self._spark.table(view).toArrow())))
+
+
+class Trial:
+    """One case under way."""
+
+    def __init__(self, spark: SparkSession, folder: Path, case: Case) -> None:
+        self.spark, self.folder, self.case = spark, folder, case
+        self.verdict = Verdict()
+        self.answers = Answers(spark)
+        self.pipeline = self._open()
+        self.live: list[View] = []
+
+    def _open(self) -> Pipeline:
+        return Pipeline(self.spark, self.folder, runtime=self.case.runtime)
+
+    def close(self) -> None:
+        self.pipeline.close()
+
+    def run(self) -> None:
+        rows: Rows = {name: [] for name in TABLES}
+        self.answers.load(rows)
+        self.pipeline.sql(";\n".join(table.create for table in TABLES.values()))
+        for number, step in enumerate(self.case.steps):
+            if number == self.case.reopened:
+                self.pipeline.close()
+                self.pipeline = self._open()
+            for view in self.case.views:
+                if view.since == number:
+                    self._create(view, number)
+            rows = advance(rows, step)
+            self.answers.load(rows)
+            feed(self.pipeline, step)
+            if not self._step(number):
+                return
+        self.verdict.judged += [view.name for view in self.live]
+
+    def _create(self, view: View, number: int) -> None:
+        if not view.reads <= {other.name for other in self.live}:
+            self.verdict.skipped += 1
+            return
+        try:
+            self.answers.define(view)
+        except PySparkException as error:
+            self.verdict.refused_by_spark[reason(error)] += 1
+            return
+        try:
+            self.pipeline.sql(f"CREATE VIEW {view.name} AS {view.text}")
+        except Refused as error:
+            self.verdict.refused[reason(error)] += 1
+            self.answers.forget(view.name)
+        except Exception as error:
+            self._blame(view.name, number, f"not created: {type(error).__name__}: {error}")
+            self.answers.forget(view.name)
+        else:
+            self.live.append(view)
+
+    def _step(self, number: int) -> bool:
+        """Make the step and compare; False if it cannot be made. Views that raise in Spark must abort it."""
+        expected: dict[str, Bag] = {}
+        raised: dict[str, str] = {}
+        for view in self.live:
+            try:
+                expected[view.name] = self.answers.bag(view.name)
+            except (PySparkException, Py4JJavaError) as error:
+                raised[view.name] = reason(error)
+        if not self._made(number, raised):
+            return False
+        for view in self.live:
+            theirs = expected[view.name]
+            ours = Counter(map(_settled, rows_of(self.pipeline.view(view.name).to_arrow())))
+            self.verdict.answers += 1
+            self.verdict.rows += theirs.total()
+            if found := differences(ours, theirs):
+                self._blame(view.name, number, f"rows differ: {_shown(found)}")
+        return True
+
+    def _made(self, number: int, raised: dict[str, str]) -> bool:
+        """Whether the step was made in the end, without the views for which Spark raises."""
+        while True:
+            try:
+                self.pipeline.step()
+            except StepAborted as error:
+                known = [view for view in error.view.split(", ") if view in raised]
+                if not known:
+                    self._blame(error.view.partition(",")[0], number, f"aborted: {error}")
+                    return False
+                self.verdict.aborted[raised[known[0]]] += 1
+                self._drop(known[0], raised)
+            except Exception as error:
+                self._blame("", number, f"not made: {type(error).__name__}: {error}")
+                return False
+            else:
+                break
+        for view, why in list(raised.items()):
+            self._blame(view, number, f"not aborted: Spark says {why}")
+            self._drop(view, raised)
+        return True
+
+    def _drop(self, name: str, raised: dict[str, str]) -> None:
+        """Drop a view, after those that read it."""
+        for view in [view for view in self.live if name in view.reads]:
+            self._drop(view.name, raised)
+        if name not in {view.name for view in self.live}:
+            return
+        self.live = [view for view in self.live if view.name != name]
+        raised.pop(name, None)
+        self.pipeline.drop(name)
+        self.answers.forget(name)
+
+    def _blame(self, view: str, step: int, what: str) -> None:
+        self.verdict.wrong.append(Wrong(view, step, what[:600]))
+
+
+def reason(error: Exception) -> str:
+    """The message without what is of this query alone."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    told = next((line for line in lines if re.search(r"\[[A-Z_.]{8,}\]", line)), lines[0] if lines else "")
+    if found := re.search(r"\[([A-Z_.]{8,})\]", told):
+        return found[1]
+    return PLACE.sub("", told)[:140]
+
+
+def _settled(row: Row) -> Row:
+    return tuple(_zero(value) for value in row)
+
+
+def _zero(value: Any) -> Any:
+    return 0.0 if isinstance(value, float) and abs(value) < TINY else value
+
+
+def _shown(found: Sequence[tuple[Row, int]]) -> str:
+    """Some of the rows that we have too many of, or lack."""
+    parts = [f"{'+' if count > 0 else ''}{count} {row}" for row, count in found[:4]]
+    return "; ".join(parts)

@@ -1,0 +1,182 @@
+"""Window functions, and the first few rows of an order. What the order leaves open is not drawn."""
+
+from collections.abc import Sequence
+
+from property.random_sql.aggregates import fresh_columns
+from property.random_sql.tree import Columns, Sql, Text, leaf, seen
+from property.random_sql.values import Draw, choose, columns_of, fill, kind_in, ordered, value
+
+RANKS = ("rank()", "dense_rank()")
+"""Of rows that are equal by the order, all the same."""
+PLACED = (
+    ("INT", "row_number()"),
+    ("INT", "ntile(3)"),
+    ("T", "lag({T})"),
+    ("T", "lag({T}, 2, {T})"),
+    ("T", "lead({T})"),
+    ("T", "lead({T}, 2)"),
+    ("T", "lag({T}) IGNORE NULLS"),
+)
+"""By a total order, without a frame."""
+REACHED = (
+    ("T", "first_value({T})"),
+    ("T", "last_value({T})"),
+    ("T", "nth_value({T}, 2)"),
+    ("T", "first_value({T}) IGNORE NULLS"),
+    ("T", "last_value({T}) IGNORE NULLS"),
+)
+"""By a total order, in a frame."""
+SUMMED = (
+    ("BIGINT", "count(*)"),
+    ("BIGINT", "count({ANY})"),
+    ("BIGINT", "sum({INT})"),
+    ("BIGINT", "sum({BIGINT})"),
+    ("DOUBLE", "sum({DOUBLE})"),
+    ("T", "min({T})"),
+    ("T", "max({T})"),
+    ("BOOLEAN", "bool_or({BOOLEAN})"),
+    ("DECIMAL", "sum({DECIMAL})"),
+    ("DECIMAL", "avg({DECIMAL})"),
+    ("DECIMAL", "avg({DOUBLE})"),
+    ("DECIMAL", "avg({INT})"),
+)
+"""In any frame; a DECIMAL is cast to be one."""
+BOUNDS = (
+    "UNBOUNDED PRECEDING",
+    "3 PRECEDING",
+    "1 PRECEDING",
+    "CURRENT ROW",
+    "1 FOLLOWING",
+    "2 FOLLOWING",
+    "UNBOUNDED FOLLOWING",
+)
+STEPS = {
+    "INT": ("1", "2"),
+    "BIGINT": ("1", "3"),
+    "DOUBLE": ("0.5D", "1.5D"),
+    "DECIMAL": ("0.50", "1.00"),
+    "DATE": ("1", "INTERVAL 2 DAYS"),
+    "TIMESTAMP": ("INTERVAL 5 MINUTES", "INTERVAL 150 SECONDS"),
+}
+"""By how much a RANGE reaches, by the type that it orders by."""
+
+
+def total(draw: Draw, scope: Columns) -> str:
+    """An order in which only equal rows are equal."""
+    return ", ".join(
+        column.name + draw.random.choice(("", "", " DESC", " NULLS LAST", " DESC NULLS FIRST"))
+        for column in draw.random.sample(scope, len(scope))
+    )
+
+
+def windowed(draw: Draw, relation: Sql) -> Sql:
+    """Some columns and some window functions beside them."""
+    alias, text = draw.fresh("q"), Text()
+    source, scope = text(relation), ordered(seen(relation, alias))
+    shown = columns_of(draw, scope, draw.random.randint(1, 4))
+    shown += [over(draw, scope) for _ in range(draw.random.choice((1, 1, 2, 3)))]
+    columns = fresh_columns(draw, shown)
+    return text.done(columns, f"(SELECT {text.named(shown, columns)} FROM {source} {alias})")
+
+
+def over(draw: Draw, scope: Columns) -> Sql:
+    """A window function."""
+    text = Text()
+    parts = columns_of(draw, scope, draw.random.choice((0, 1, 1, 1, 2)))
+    by = f"PARTITION BY {text.all(parts)} " if parts else ""
+    match draw.random.randrange(6):
+        case 0:
+            few = _few(draw, scope)
+            return text.done("INT", f"{draw.random.choice(RANKS)} OVER ({by}ORDER BY {few})")
+        case 1:
+            return _called(
+                draw, text, _function(draw, PLACED, scope), scope, f"{by}ORDER BY {total(draw, scope)}"
+            )
+        case 2:
+            frame = f"{by}ORDER BY {total(draw, scope)} ROWS {_rows(draw)}"
+            return _called(draw, text, _function(draw, REACHED + SUMMED, scope), scope, frame)
+        case 3:
+            order = draw.random.choice(("", f"ORDER BY {_few(draw, scope)}"))
+            return _called(draw, text, _function(draw, SUMMED, scope), scope, by + order)
+        case 4:
+            return _called(draw, text, _function(draw, SUMMED, scope), scope, by + _range(draw, scope))
+        case _:
+            frame = f"{by}ORDER BY {total(draw, scope)} ROWS {_rows(draw)}"
+            return _called(draw, text, _function(draw, SUMMED, scope), scope, frame)
+
+
+def _function(draw: Draw, functions: Sequence[tuple[str, str]], scope: Columns) -> tuple[str, str]:
+    template = choose(draw, [template for _, template in functions], scope)
+    return next(one for one in functions if one[1] == template)
+
+
+def _few(draw: Draw, scope: Columns) -> str:
+    """An order that may leave rows equal."""
+    return total(draw, tuple(draw.random.sample(scope, draw.random.randint(1, min(2, len(scope))))))
+
+
+def _called(draw: Draw, text: Text, function: tuple[str, str], scope: Columns, window: str) -> Sql:
+    kind, template = function
+    if kind == "T":
+        kind = kind_in(draw, scope)
+    call = f"{text(fill(draw, template, kind, scope, 0))} OVER ({window})"
+    return text.done(kind, f"try_cast({call} AS DECIMAL(12,2))" if kind == "DECIMAL" else call)
+
+
+def _rows(draw: Draw) -> str:
+    first, last = sorted(draw.random.choices(range(len(BOUNDS)), k=2))
+    if first == last == 0 or first == last == len(BOUNDS) - 1:
+        first, last = 0, len(BOUNDS) - 1
+    return f"BETWEEN {BOUNDS[first]} AND {BOUNDS[last]}"
+
+
+def _range(draw: Draw, scope: Columns) -> str:
+    """Within some distance of a number or time; without one to order by, among all."""
+    known = [column for column in scope if column.type in STEPS]
+    if not known:
+        return ""
+    column = draw.random.choice(known)
+    near, far = STEPS[column.type]
+    first, last = draw.random.choice(
+        (
+            (f"{near} PRECEDING", f"{near} FOLLOWING"),
+            (f"{far} PRECEDING", "CURRENT ROW"),
+            ("CURRENT ROW", f"{far} FOLLOWING"),
+            ("UNBOUNDED PRECEDING", f"{near} PRECEDING"),
+            (f"{near} FOLLOWING", "UNBOUNDED FOLLOWING"),
+        )
+    )
+    order = column.name + draw.random.choice(("", " DESC", " NULLS LAST"))
+    return f"ORDER BY {order} RANGE BETWEEN {first} AND {last}"
+
+
+def qualified(draw: Draw, relation: Sql) -> Sql:
+    """QUALIFY: the first few of each group, or those whose window function is something."""
+    alias, text = draw.fresh("q"), Text()
+    source, scope = text(relation), ordered(seen(relation, alias))
+    shown = [leaf(column) for column in scope]
+    columns = fresh_columns(draw, shown)
+    select = f"SELECT {text.named(shown, columns)} FROM {source} {alias}"
+    if draw.chance(0.3):
+        function = over(draw, scope)
+        right = value(draw, str(function.sort), (), 0)
+        sign = draw.random.choice((">", "<=", "<=>")) if function.sort not in ("ARRAY", "STRUCT") else "<=>"
+        return text.done(columns, f"({select} QUALIFY {text(function)} {sign} {text(right)})")
+    parts = columns_of(draw, scope, draw.random.choice((0, 1, 1, 2)))
+    by = f"PARTITION BY {text.all(parts)} " if parts else ""
+    first, order = draw.random.choice((("row_number()", total), ("rank()", _few), ("dense_rank()", _few)))
+    few = draw.random.choice(("= 1", "<= 2", "<= 3", "< 2"))
+    return text.done(columns, f"({select} QUALIFY {first} OVER ({by}ORDER BY {order(draw, scope)}) {few})")
+
+
+def limited(draw: Draw, relation: Sql) -> Sql:
+    """ORDER BY with LIMIT."""
+    alias, text = draw.fresh("q"), Text()
+    source, scope = text(relation), ordered(seen(relation, alias))
+    shown = [leaf(column) for column in scope]
+    columns = fresh_columns(draw, shown)
+    rest = draw.random.choice(("LIMIT 1", "LIMIT 3", "LIMIT 7", "LIMIT 3 OFFSET 2", "LIMIT 100"))
+    order = total(draw, scope)
+    return text.done(
+        columns, f"(SELECT {text.named(shown, columns)} FROM {source} {alias} ORDER BY {order} {rest})"
+    )

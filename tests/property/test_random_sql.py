@@ -1,0 +1,141 @@
+"""Random SQL for a fixed time, and cases that once went wrong.
+
+TIDEMILL_RANDOM_SQL_SECONDS says for how long queries are drawn, TIDEMILL_RANDOM_SQL_SEED which ones.
+"""
+
+import math
+import os
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from random import randrange
+
+import pytest
+from pyspark.sql import SparkSession
+
+from property.random_sql.__main__ import told
+from property.random_sql.case import Case, View
+from property.random_sql.changes import Change, Step
+from property.random_sql.judge import Answers, judge
+from property.random_sql.rounds import Limits, rounds, run
+from property.random_sql.shrink import shrink
+from property.spark_oracle import Bag
+
+SECONDS = float(os.environ.get("TIDEMILL_RANDOM_SQL_SECONDS", "40"))
+SEED = int(os.environ.get("TIDEMILL_RANDOM_SQL_SEED") or randrange(10**9))
+SHRINK_S = 60
+
+CONSTRUCTS = (
+    *("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "SEMI JOIN", "ANTI JOIN", "NATURAL", "USING"),
+    *("FILTER (WHERE", "count(DISTINCT", "GROUPING SETS", "ROLLUP", "CUBE", "HAVING", "GROUP BY ALL"),
+    *(" IN (SELECT", "NOT IN (SELECT", "NOT EXISTS", "LATERAL (", "ROWS BETWEEN", "RANGE BETWEEN", "QUALIFY"),
+    *("LIMIT", "OFFSET", "UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL", "WITH"),
+    *(
+        "WITH RECURSIVE",
+        "CASE WHEN",
+        "LATERAL VIEW",
+        "PIVOT",
+        "UNPIVOT",
+        "window(",
+        "session_window(",
+        "VALUES",
+    ),
+)
+
+DEAL = Change("deals", (1, 2, 0.5, "a", Decimal("2.50"), datetime(2024, 2, 29, tzinfo=UTC)))
+OTHER_DEAL = Change("deals", (1, None, math.nan, None, None, None))
+
+
+def once(*queries: str, steps: tuple[Step, ...] = (((DEAL,),), ((OTHER_DEAL,),))) -> Case:
+    """Views v0, v1, … that are created at once."""
+    return Case(tuple(View(f"v{number}", query) for number, query in enumerate(queries)), steps)
+
+
+ONCE_WRONG = {
+    "distinct constants with a separator": once(
+        "SELECT k, listagg(DISTINCT 'a', ',') WITHIN GROUP (ORDER BY 'a') AS l FROM deals GROUP BY k"
+    ),
+}
+
+
+@pytest.mark.timeout(SECONDS + 10 * SHRINK_S)
+def test_random_queries_are_at_each_step_what_spark_answers(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with capsys.disabled():
+        print(f"\nrandom SQL: TIDEMILL_RANDOM_SQL_SEED={SEED}", flush=True)
+    tally = run(spark, tmp_path, SEED, Limits(SECONDS), shrink_s=SHRINK_S)
+    print(told(tally))
+
+    assert not tally.faults, "\n\n".join(tally.faults)
+    assert len(tally.verdict.judged) > tally.queries / 2
+
+
+@pytest.mark.parametrize("case", ONCE_WRONG.values(), ids=ONCE_WRONG.keys())
+def test_what_was_once_wrong_is_right(spark: SparkSession, tmp_path: Path, case: Case) -> None:
+    verdict = judge(spark, tmp_path / "case", case)
+
+    assert verdict.wrong == []
+    assert verdict.judged == [view.name for view in case.views]
+
+
+def test_a_seed_draws_the_same_cases_again() -> None:
+    once, again = ([str(case) for _, case in islice(rounds(7), 3)] for _ in range(2))
+
+    assert once == again
+    assert len(set(once)) == 3
+
+
+def test_every_construct_is_drawn() -> None:
+    texts = [view.text for _, case in islice(rounds(7), 60) for view in case.views]
+
+    assert {construct for construct in CONSTRUCTS if not any(construct in text for text in texts)} == set()
+
+
+def test_oddities_of_the_rows_are_drawn() -> None:
+    steps = [step for _, case in islice(rounds(7), 10) for step in case.steps]
+    changes = [change for step in steps for append in step for change in append]
+    values = [value for change in changes for value in change.row]
+
+    assert () in steps
+    assert any(value is None for value in values)
+    assert any(isinstance(value, float) and math.isnan(value) for value in values)
+    assert "-0.0" in map(str, values)
+    assert min(change.weight for change in changes) < 0 < 1 < max(change.weight for change in changes)
+
+
+def test_a_wrong_answer_is_found(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = Answers.bag
+
+    def other(self: Answers, view: str) -> Bag:
+        found = right(self, view)
+        return found if view == "v0" or not found else found - type(found)([next(iter(found))])
+
+    monkeypatch.setattr(Answers, "bag", other)
+    views = (View("v0", "SELECT k FROM links"), View("v1", "SELECT k, l FROM links WHERE l > 1"))
+    steps = (((Change("links", (1, 1)),),), ((Change("links", (2, 3)),),))
+
+    verdict = judge(spark, tmp_path / "case", Case(views, steps))
+
+    assert [(wrong.view, wrong.step) for wrong in verdict.wrong] == [("v1", 1)]
+    assert "+1 (2, 3)" in verdict.wrong[0].what
+
+
+def test_a_fault_is_made_small() -> None:
+    """As if every query with a FULL JOIN were wrong as soon as a link from 1 is there."""
+    case = next(
+        case for _, case in rounds(3) if "FULL JOIN" in str(case) and "Change('links', (1," in str(case)
+    )
+
+    def fails(candidate: Case) -> bool:
+        return "FULL JOIN" in str(candidate) and "Change('links', (1," in str(candidate)
+
+    small = shrink(case, fails, 20)
+
+    [view] = small.views
+    assert len(re.findall("SELECT", view.text)) <= 4
+    assert [len(append) for step in small.steps for append in step] == [1]
