@@ -34,6 +34,8 @@ from tidemill.pipeline.zset import ZSet, concat, consolidate
 
 Arranged = Source | Arrange | View
 Item = Parcel | Report
+Filling = Mapping[int, ZSet] | None
+"""In a fill round, a piece of the rows of an older node; None in a round of changes."""
 T = TypeVar("T")
 
 SPILL_BYTES = 64 << 20
@@ -71,7 +73,7 @@ class PipelineWorker:
         run = StageRun(self, stage, task, files)
         try:
             for arrived, last in rounds(self._arrivals(run, inbox), task.round_rows):
-                yield from run.round(arrived, {}, last=last and not run.fills)
+                yield from run.round(arrived, None, last=last)
             for piece, last in run.fill_pieces():
                 yield from run.round({}, piece, last=last)
             yield run.report()
@@ -170,10 +172,11 @@ class StageRun:
                         # The rows of a delete by key have NULLs where the table allows none.
                         yield Parcel(self.worker.number, 0, position, 0, relabel(rows, node.schema))
 
-    def round(
-        self, arrived: Mapping[int, list[Parcel]], filling: Mapping[int, ZSet], *, last: bool
-    ) -> Iterator[Parcel]:
-        """Run every operator of the stage once, on what arrived or on a piece of what fills it."""
+    def round(self, arrived: Mapping[int, list[Parcel]], filling: Filling, *, last: bool) -> Iterator[Parcel]:
+        """Run every operator of the stage once, on what arrived, or those that are fresh on what fills them.
+
+        `last` says that nothing more will arrive, or that this is the last piece to fill from.
+        """
         self.flows = {}
         for spine in self._own_spines():
             spill(spine, self.writer, SPILL_BYTES)
@@ -194,11 +197,10 @@ class StageRun:
         if isinstance(self.nodes[position], Arranged):
             self.spine(position).add(self.flows[position][0])
 
-    def _step(
-        self, position: int, parcels: Iterable[Parcel], filling: Mapping[int, ZSet], *, last: bool
-    ) -> Flow:
+    def _step(self, position: int, parcels: Iterable[Parcel], filling: Filling, *, last: bool) -> Flow:
         node, operator = self.nodes[position], self.worker.operators[position]
-        if operator is None:
+        fresh = position in self.task.fresh
+        if operator is None or (filling is not None and not fresh):
             return self._flow(position, parcels)
         if isinstance(node, Source):
             inputs = [self._flow(position, parcels)]
@@ -207,8 +209,9 @@ class StageRun:
         access = Access(
             spines=_Lazy(lambda slot: self.spine(position, slot)),
             input_spines=_Lazy(lambda at: self.spine(node.inputs[at])),
-            fresh=position in self.task.fresh,
-            last_round=last,
+            fresh=fresh,
+            # The others are at their end before the first fill round, which reads what they have kept.
+            last_round=last and (filling is not None or not (fresh and self.fills)),
             moment=self.moment,
             part=self.part,
             notes=self.notes,
@@ -221,13 +224,13 @@ class StageRun:
             error.node = position
             raise
 
-    def _input(self, consumer: int, at: int, filling: Mapping[int, ZSet]) -> Flow:
+    def _input(self, consumer: int, at: int, filling: Filling) -> Flow:
         """What a node gets from an input in this round."""
         producer = self.nodes[consumer].inputs[at]
         match self._feed(consumer, at):
             case Feed.CHANGE:
                 return self.flows.get(producer) or self._flow(producer, ())
-            case Feed.ROWS if producer in filling:
+            case Feed.ROWS if filling is not None and producer in filling:
                 return (filling[producer],)
         return self._flow(producer, ())
 
@@ -261,7 +264,7 @@ class StageRun:
         if isinstance(node, View) and len(flow[0]):
             self.changes.setdefault(node.name, []).append(flow[0])
 
-    def _send(self, position: int, filling: Mapping[int, ZSet]) -> Iterator[Parcel]:
+    def _send(self, position: int, filling: Filling) -> Iterator[Parcel]:
         """Parcels for the later stages that use a node's output."""
         circuit, carried = self.worker.circuit, set[int]()
         for consumer in circuit.consumers[position]:
