@@ -126,6 +126,7 @@ async def _pipeline(node: asyncio.Task[None], settings: Settings, options: Optio
             await asyncio.wait(over, timeout=options.seconds, return_when=asyncio.FIRST_COMPLETED)
             child.finish()
             await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
+            say("stopping …")
     configure_logs(settings.log_level)
     if child.figures.phase == "failed" and not child.figures.code:
         say("\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:]))

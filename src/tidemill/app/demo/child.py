@@ -14,7 +14,7 @@ from tidemill.app.demo.figures import Figures
 
 DRIVER = ("-m", "tidemill.app.demo.driver")
 _LINE_BYTES = 1 << 20
-_PATIENCE_S = 12.0
+_PATIENCE_S = 8.0
 
 
 class Driver:
@@ -25,14 +25,15 @@ class Driver:
         self.running = asyncio.get_running_loop().create_future()
         self._process = process
         self._show = show
+        self._stopping = False
         self.ended = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
-        """Until it ends. Without a last word it has failed."""
+        """Until it ends. Without a last word it has failed, unless it was to stop."""
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             self._hear(msgspec.json.decode(line, type=Figures))
-        if self.figures.phase not in ("finished", "failed"):
+        if self.figures.phase not in ("finished", "failed") and not self._stopping:
             self._hear(Figures("failed", "the driver has died"))
 
     def _hear(self, figures: Figures) -> None:
@@ -52,6 +53,7 @@ class Driver:
     async def stop(self) -> None:
         """Have it end at once; if it does not, end it."""
         assert self._process.stdin is not None
+        self._stopping = True
         self._process.stdin.close()
         try:
             await asyncio.wait_for(asyncio.shield(self.ended), _PATIENCE_S)

@@ -29,7 +29,7 @@ from tidemill.sql.statements import CreateTable, parse
 if TYPE_CHECKING:
     from tidemill.api.pipeline import Pipeline
 
-_PATIENCE_S = 8.0
+_PATIENCE_S = 5.0
 
 
 class Leash:

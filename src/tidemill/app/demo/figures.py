@@ -9,7 +9,7 @@ Phase = Literal["starting", "planning", "loading", "running", "finished", "faile
 
 
 class ViewFigures(msgspec.Struct, frozen=True):
-    """A view: how many rows it has, the `first` of them as text, and how it compares with Spark.
+    """A view: how many rows it has, `some` of them as text, and how it compares with Spark.
 
     `recompute_ms` is what Spark took to compute it from scratch when that was last tried, `checked` how often
     it was, and `wrong` how often its answer was another than ours.
@@ -17,7 +17,7 @@ class ViewFigures(msgspec.Struct, frozen=True):
 
     name: str
     columns: tuple[str, ...] = ()
-    first: tuple[tuple[str, ...], ...] = ()
+    some: tuple[tuple[str, ...], ...] = ()
     rows: int = 0
     recompute_ms: float | None = None
     checked: int = 0

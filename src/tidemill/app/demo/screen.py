@@ -12,7 +12,7 @@ from tidemill.app.demo.figures import Figures, ViewFigures
 
 WIDTH = 90
 """On anything narrower, a table is no pleasure."""
-FIRST_ROWS = 3
+SOME_ROWS = 3
 _AROUND = 13
 """Lines that are not of a view."""
 _AROUND_VIEW = 2
@@ -20,7 +20,6 @@ _GOING_ON = {
     "starting": "starting Spark …",
     "planning": "planning the views …",
     "loading": "loading rows …",
-    "finished": "stopping …",
 }
 
 
@@ -40,16 +39,14 @@ def shown(
 def board(figures: Figures, address: str, height: int) -> RenderableType:
     """Everything that there is to see, in so many lines if possible."""
     heading = Text(f"Tidemill, {address} · stop with Ctrl-C · try your own: tidemill demo --sql FILE", "dim")
-    if not figures.views:
-        return Group(heading, _pulse(figures))
+    if figures.phase in _GOING_ON or not figures.views:
+        return Group(heading, Text(_GOING_ON.get(figures.phase, figures.phase), "bold"))
     each = (height - _AROUND) // len(figures.views) - _AROUND_VIEW
-    lines = max(1, min(FIRST_ROWS, each))
+    lines = max(1, min(SOME_ROWS, each))
     return Group(heading, _pulse(figures), _holdings(figures), _views(figures, lines), _judgement(figures))
 
 
 def _pulse(figures: Figures) -> Text:
-    if figures.phase != "running":
-        return Text(_GOING_ON.get(figures.phase, figures.phase), "bold")
     return Text.assemble(
         (f"step {figures.steps:,}", "bold"),
         f": all views in {_ms(figures.last_ms)}, median {_ms(figures.median_ms)}",
@@ -66,7 +63,7 @@ def _views(figures: Figures, lines: int) -> Table:
     all_ms = figures.recompute_ms
     table.add_column("view", "all", no_wrap=True)
     table.add_column("rows", justify="right", no_wrap=True)
-    table.add_column("first rows", "a step brings all views up to date", ratio=1, no_wrap=True)
+    table.add_column("some of them", "a step brings all views up to date", ratio=1, no_wrap=True)
     table.add_column("step\nmedian", _ms(figures.median_ms), justify="right", no_wrap=True)
     table.add_column("Spark from\nscratch", _ms(all_ms), justify="right", no_wrap=True)
     table.add_column("times a\nstep", _times(figures.ratio(all_ms)), justify="right", no_wrap=True)
@@ -75,7 +72,7 @@ def _views(figures: Figures, lines: int) -> Table:
         table.add_row(
             view.name,
             f"{view.rows:,}",
-            _first(view, lines),
+            _some(view, lines),
             "",
             _ms(view.recompute_ms),
             _times(figures.ratio(view.recompute_ms)),
@@ -84,15 +81,15 @@ def _views(figures: Figures, lines: int) -> Table:
     return table
 
 
-def _first(view: ViewFigures, lines: int) -> Text:
-    rows = [Text(" · ".join(row)) for row in view.first[:lines]]
+def _some(view: ViewFigures, lines: int) -> Text:
+    rows = [Text(" · ".join(row)) for row in view.some[:lines]]
     return Text("\n").join([Text(" · ".join(view.columns), "dim"), *rows])
 
 
 def _judgement(figures: Figures) -> Text:
     if figures.wrong:
         return Text(f"{figures.wrong} of {figures.checked} answers were wrong", "bold red")
-    return Text(f"{figures.checked} answers compared with Spark's, all equal", "green")
+    return Text(f"answers compared with Spark's: {figures.checked}, all equal", "green")
 
 
 class Lines:

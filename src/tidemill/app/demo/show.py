@@ -23,9 +23,10 @@ STEP_EVERY_S = 0.25
 """Steps do not come faster, so that something is left of the machine."""
 CHECKING = 1 / 3
 """The share of time in which views are computed from scratch."""
-FIRST_ROWS = 3
+SOME_ROWS = 3
 SMALL = 2_000
-"""A view of at most so many rows is read after every step, others in turn."""
+"""A view of at most so many rows is read after every step and shown from its start; others in turn, from
+their end, where new rows are likely."""
 LONGEST = 40
 """So many letters of a value are shown."""
 _REMEMBERED = 500
@@ -109,9 +110,8 @@ class Show:
 
     def _read(self, name: str) -> None:
         found = self.pipeline.view(name).to_arrow()
-        first = tuple(tuple(map(shown, row.values())) for row in first_rows(found).to_pylist())
-        columns = tuple(found.column_names)
-        self._note(name, columns=columns, first=first, rows=found.num_rows)
+        some = tuple(tuple(map(shown, row.values())) for row in some_rows(found).to_pylist())
+        self._note(name, columns=tuple(found.column_names), some=some, rows=found.num_rows)
 
     def _check(self, name: str) -> None:
         """Have Spark compute the view from scratch, and compare."""
@@ -131,13 +131,13 @@ class Show:
         self.views[name] = msgspec.structs.replace(self.views[name], **news)
 
 
-def first_rows(found: pa.Table) -> pa.Table:
-    """The first by the order of the columns, of which those count that have one."""
+def some_rows(found: pa.Table) -> pa.Table:
+    """The first or last by the order of the columns, of which those count that have one."""
     columns = [column.name for column in found.schema if not pa.types.is_nested(column.type)]
     if not columns:
-        return found.slice(0, FIRST_ROWS)
-    keys = [(column, "ascending") for column in columns]
-    return found.take(pc.select_k_unstable(found, min(FIRST_ROWS, found.num_rows), sort_keys=keys))
+        return found.slice(0, SOME_ROWS)
+    keys = [(column, "ascending" if found.num_rows <= SMALL else "descending") for column in columns]
+    return found.take(pc.select_k_unstable(found, min(SOME_ROWS, found.num_rows), sort_keys=keys))
 
 
 def shown(value: object) -> str:

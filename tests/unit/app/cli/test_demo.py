@@ -10,52 +10,46 @@ from pathlib import Path
 
 import pytest
 
-STAND_IN = Path(__file__).parents[1] / "demo" / "stand_in.py"
-PROGRAM = f"""
-from tidemill.app.demo import child
-child.DRIVER = ({str(STAND_IN)!r},)
 from tidemill.app.cli import main
-main()
-"""
+from tidemill.app.demo import child
+
+STAND_IN = (str(Path(__file__).parents[1] / "demo" / "stand_in.py"),)
+COMMAND = ("demo", "--port", "0", "--headless", "--json")
 
 
 class Demo:
-    """A demo whose driver follows a story."""
+    """Demos in a folder of their own, whose driver follows a story."""
 
-    def __init__(self, folder: Path, story: str, *flags: str) -> None:
-        known = {name: value for name, value in os.environ.items() if not name.startswith("TIDEMILL_")}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, "demo", "--port", "0", "--headless", "--json", *flags],
-            cwd=folder,
-            env={**known, "TIDEMILL_TEST_STORY": story},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._said: list[str] = []
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self._patch = monkeypatch
+        self._capture = capsys
+        for name in [name for name in os.environ if name.startswith("TIDEMILL_")]:
+            monkeypatch.delenv(name)
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(child, "DRIVER", STAND_IN)
 
-    def wait_for(self, text: str) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._said.append(line)
-            if text in line:
-                return
-        pytest.fail(f"it never said {text}: {self._said}")
-
-    def interrupt(self) -> None:
-        self._process.send_signal(signal.SIGINT)
-
-    def end(self) -> tuple[int, dict[str, object], str]:
-        """The exit code, the document and all that was said."""
-        out, err = self._process.communicate()
-        return self._process.returncode, json.loads(out), "".join(self._said) + err
+    def run(self, story: str, *flags: str) -> tuple[int, str, str]:
+        """Its exit code, and what it wrote."""
+        self._patch.setenv("TIDEMILL_TEST_STORY", story)
+        self._patch.setattr(sys, "argv", ["tidemill", *COMMAND, *flags])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        written = self._capture.readouterr()
+        return int(ended.value.code or 0), written.out, written.err
 
 
-def test_figures_are_told_beside_the_cluster(tmp_path: Path) -> None:
-    code, document, said = Demo(tmp_path, "run heed right", "--seconds", "0").end()
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Demo:
+    return Demo(tmp_path, monkeypatch, capsys)
 
+
+def test_figures_are_told_beside_the_cluster_and_nothing_is_left_behind(demo: Demo, tmp_path: Path) -> None:
+    code, out, said = demo.run("run heed right", "--seconds", "0")
+
+    document = json.loads(out)
     pipeline = document["pipeline"]
-    assert isinstance(pipeline, dict)
     assert code == 0
     assert document["leader"] == document["node"]
     assert (pipeline["steps"], pipeline["checked"], pipeline["wrong"]) == (3, 2, 0)
@@ -65,30 +59,11 @@ def test_figures_are_told_beside_the_cluster(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_wrong_answer_ends_it_with_1(tmp_path: Path) -> None:
-    code, _, said = Demo(tmp_path, "run heed wrong", "--seconds", "0").end()
+def test_a_wrong_answer_ends_it_with_1(demo: Demo) -> None:
+    code, _, said = demo.run("run heed wrong", "--seconds", "0")
 
     assert code == 1
     assert "error: 1 of 2 answers were wrong [demo.wrong]" in said
-
-
-def test_an_interrupt_ends_it_with_0(tmp_path: Path) -> None:
-    demo = Demo(tmp_path, "run heed right")
-    demo.wait_for("sales, 0 rows")
-    demo.interrupt()
-    code, document, _ = demo.end()
-
-    assert code == 0
-    assert document["pipeline"]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_wrong_answer_counts_also_when_it_is_interrupted(tmp_path: Path) -> None:
-    demo = Demo(tmp_path, "run heed wrong")
-    demo.wait_for("sales, 0 rows")
-    demo.interrupt()
-
-    assert demo.end()[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -99,21 +74,38 @@ def test_a_wrong_answer_counts_also_when_it_is_interrupted(tmp_path: Path) -> No
         ("run", "error: the driver has died [demo.failed]"),
     ],
 )
-def test_a_driver_that_fails_is_told_with_its_reason(tmp_path: Path, story: str, message: str) -> None:
-    code, document, said = Demo(tmp_path, story).end()
+def test_a_driver_that_fails_is_told_with_its_reason(demo: Demo, story: str, message: str) -> None:
+    code, out, said = demo.run(story)
 
     assert code == 1
     assert message in said
-    assert "error" in str(document["pipeline"])
+    assert json.loads(out)["pipeline"]["error"] in said
     assert ("some noise" in said) == (story != "java")
 
 
-def test_a_folder_that_is_named_keeps_what_the_driver_made(tmp_path: Path) -> None:
-    script = tmp_path / "mine.sql"
-    script.write_text("CREATE TABLE t (a INT)")
-    flags = ("--data", "kept", "--seconds", "0", "--sql", str(script))
-    code, _, _ = Demo(tmp_path, "run heed right", *flags).end()
+def test_a_folder_that_is_named_keeps_what_the_driver_made(demo: Demo, tmp_path: Path) -> None:
+    (tmp_path / "mine.sql").write_text("CREATE TABLE t (a INT)")
+    code, _, _ = demo.run("run heed right", "--data", "kept", "--seconds", "0", "--sql", "mine.sql")
 
     [log] = (tmp_path / "kept").glob("demo-*/driver.log")
     assert code == 0
-    assert log.read_text() == f"kept/{log.parent.name}/pipeline ['--sql', '{script}']\nsome noise\n"
+    assert log.read_text() == f"kept/{log.parent.name}/pipeline ['--sql', 'mine.sql']\nsome noise\n"
+
+
+def test_a_wrong_answer_counts_also_when_it_is_interrupted(demo: Demo) -> None:
+    program = "from tidemill.app.demo import child; from tidemill.app.cli import main; "
+    program += f"child.DRIVER = {STAND_IN!r}; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *COMMAND],
+        env={**os.environ, "TIDEMILL_TEST_STORY": "run heed wrong"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert any("sales, 0 rows" in line for line in process.stderr)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+
+    assert process.returncode == 1
+    assert "[demo.wrong]" in said

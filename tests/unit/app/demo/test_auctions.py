@@ -27,7 +27,7 @@ def test_the_changes_of_each_table_are_possible(at: int) -> None:
     kind = replace(found, life=Life(changed_after=20, withdrawn_after=30, kept=100))
     events = 50 * 300 // kind.share
 
-    assert replayed(kind, (0,) if kind.has_key else (), [*range(0, events, 37), events]) == current(
+    assert replayed(kind, (0,) if kind.has_key else (), [*range(0, events, events // 40), events]) == current(
         kind, events
     )
 

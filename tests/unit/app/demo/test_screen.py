@@ -42,7 +42,7 @@ def test_a_board_has_views_rows_times_and_what_was_checked() -> None:
     assert "globe 7" in text
     [sales] = [row for row in text.splitlines() if "sales" in row]
     assert [cell.strip() for cell in sales.split("│")[4:-1]] == ["", "900 ms", "3.6", "2"]
-    assert "2 answers compared with Spark's, all equal" in text
+    assert "answers compared with Spark's: 2, all equal" in text
 
 
 def test_what_was_not_measured_yet_is_left_open() -> None:
