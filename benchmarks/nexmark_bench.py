@@ -5,8 +5,9 @@
 Both read the same Parquet files, a step's events at a time, on two cores. Each query has a pipeline of its
 own with the tables that it reads; the first half of the events fills it, the second half is measured, append
 and step together. Afterwards the view is compared with Spark's batch answer on all files.
-`nexmark_streaming.py` says what Structured Streaming does. Prints Markdown: rows of the tables that a query
-reads, per second and core.
+`nexmark_streaming.py` says what Structured Streaming does, which throws away what comes out, while a pipeline
+keeps it. Prints Markdown, in events per second and core: as published, these are all events of a step, also
+those of tables that a query does not read.
 """
 
 import argparse
@@ -47,26 +48,22 @@ class Files:
 
     folder: Path
     steps: int
-    rows: dict[str, int]
+    events: int
+    """Of one step."""
 
     @classmethod
-    def write(cls, folder: Path, events: int, step: int) -> "Files":
-        market, rows = Nexmark(), {}
-        for at in range(events // step):
-            for name, events_of in market.events(at * step, (at + 1) * step).items():
-                rows[name] = events_of.num_rows
-                _write(events_of, folder / name / f"{at:04}", at)
+    def write(cls, folder: Path, steps: int, events: int) -> "Files":
+        market = Nexmark()
+        for step in range(steps):
+            for name, rows in market.events(step * events, (step + 1) * events).items():
+                _write(rows, folder / name / f"{step:04}", step)
         _write(side_input(), folder / "side_input" / "0000", 0)
-        return cls(folder, events // step, {**rows, "side_input": 0})
+        return cls(folder, steps, events)
 
     def frame(self, spark: SparkSession, name: str, step: int | None = None) -> DataFrame:
         """A table's rows of one step, or all."""
         place = self.folder / name / ("*" if step is None else f"{step:04}")
         return spark.read.parquet(str(place))
-
-    def rows_of(self, name: str) -> int:
-        """How many rows a step brings to the tables that a query reads."""
-        return sum(self.rows[read] for read in reads(QUERIES[name]))
 
 
 def _write(rows: pa.Table, folder: Path, step: int) -> None:
@@ -138,25 +135,25 @@ def figures_of(
     """One line for each query."""
     lines = []
     for name in names:
-        line: Figures = {"query": name, "title": _title(name), "rows_per_step": files.rows_of(name)}
-        line |= rates("ours", files.rows_of(name), ours[name]["seconds"])
-        their = theirs.get(name, {"refused": "not run"})
+        line: Figures = {"query": name, "title": _title(name)}
+        line |= rates("ours", files.events, ours[name]["seconds"])
+        their = theirs.get(name, {})
         if "seconds" in their:
             if their["mode"] == "append" and "GROUP BY" not in QUERIES[name]:
                 assert their["rows"] == ours[name]["rows"], f"{name}: Structured Streaming lost some rows"
-            line |= rates("streaming", files.rows_of(name), their["seconds"])
+            line |= rates("streaming", files.events, their["seconds"])
             line["times"] = line["ours_per_core"] / line["streaming_per_core"]
         line |= {key: their[key] for key in ("mode", "refused") if key in their}
         lines.append(line)
     return lines
 
 
-def rates(whose: str, rows: int, seconds: Sequence[float]) -> Figures:
-    """Rows per second and core: of all measured steps, and of the quicker quarter of them."""
+def rates(whose: str, events: int, seconds: Sequence[float]) -> Figures:
+    """Events per second and core: of all measured steps, and at the first quartile of their times."""
     quartile = statistics.quantiles(seconds, n=4)[0] if len(seconds) > 1 else seconds[0]
     return {
-        f"{whose}_per_core": rows * len(seconds) / sum(seconds) / THREADS,
-        f"{whose}_per_core_quartile": rows / quartile / THREADS,
+        f"{whose}_per_core": events * len(seconds) / sum(seconds) / THREADS,
+        f"{whose}_per_core_quartile": events / quartile / THREADS,
         f"{whose}_seconds": list(seconds),
     }
 
@@ -174,7 +171,7 @@ def report(lines: Sequence[Figures]) -> str:
         if "times" in line:
             cells += [f"{line['streaming_per_core']:,.0f}", f"{line['times']:.1f}", f"{line['mode']} mode"]
         else:
-            cells += ["cannot", "", line["refused"]]
+            cells += ["cannot", "", line["refused"]] if "refused" in line else ["", "", ""]
         rows.append(cells)
     times = [line["times"] for line in lines if "times" in line]
     text = table(head, rows)
@@ -187,7 +184,7 @@ def report(lines: Sequence[Figures]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--step", type=int, default=100_000, help="events of a step, a multiple of 50")
+    parser.add_argument("--step", type=int, default=100_000, help="events of a step")
     parser.add_argument("--only", default="", help="queries, with commas between")
     parser.add_argument("--alone", action="store_true", help="without Structured Streaming")
     parser.add_argument("--memory", default="2g", help="heap of each Spark driver")
@@ -199,7 +196,7 @@ def main() -> None:
         parser.error(f"no such query: {', '.join(sorted(unknown))}")
     folder = Path(tempfile.mkdtemp(prefix="bench-nexmark-", dir=chosen.folder))
     try:
-        files = Files.write(folder / "events", chosen.events, chosen.step)
+        files = Files.write(folder / "events", chosen.events // chosen.step, chosen.step)
         ours = run(names, files, folder, chosen.memory)
         theirs = {} if chosen.alone else nexmark_streaming.measure(files.folder, names, chosen.memory)
     finally:
