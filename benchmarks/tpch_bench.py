@@ -63,39 +63,38 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Tables of a scale factor, loaded in a pipeline without views, and refreshes to come.
+    """Tables of a scale factor and refreshes to come, in a folder.
 
-    `now` are their files as they will be after the last refresh.
+    loaded/   as they are at first
+    base/     a pipeline with these, and without views
+    now/      as they will be after the last refresh
     """
 
-    spark: SparkSession
     folder: Path
     scale: float
     changes: list[Change]
 
-    @property
-    def now(self) -> Path:
-        return self.folder / "now"
-
     @classmethod
-    def load(cls, spark: SparkSession, folder: Path, scale: float, sizes: Mapping[str, Count]) -> "Tables":
+    def make(cls, folder: Path, scale: float, sizes: Mapping[str, Count]) -> "Tables":
         files = generate(scale, folder / "loaded")
         warehouse = Warehouse({name: read(path) for name, path in files.items()})
-        found = cls(spark, folder, scale, [warehouse.refresh(sizes) for _ in range(WARM_UP + TURNS)])
-        found.now.mkdir()
+        changes = [warehouse.refresh(sizes) for _ in range(WARM_UP + TURNS)]
+        (folder / "now").mkdir()
         for name, rows in warehouse.now.items():
-            pq.write_table(rows, found.now / f"{name}.parquet")
+            pq.write_table(rows, folder / "now" / f"{name}.parquet")
+        return cls(folder, scale, changes)
+
+    def load(self, spark: SparkSession) -> None:
         started = time.perf_counter()
-        with Pipeline(spark, folder / "base") as pipeline:
+        with Pipeline(spark, self.folder / "base") as pipeline:
             pipeline.sql(";".join(tables().values()))
-            for name, path in files.items():
-                pipeline.insert(name, spark.read.parquet(str(path)))
+            for name in tables():
+                pipeline.insert(name, spark.read.parquet(str(self.folder / "loaded" / f"{name}.parquet")))
             while pipeline.pending():
                 pipeline.step()
-        say(f"scale factor {scale:g} loaded in {time.perf_counter() - started:.1f} s")
-        return found
+        say(f"scale factor {self.scale:g} loaded in {time.perf_counter() - started:.1f} s")
 
-    def keep(self, views: Mapping[str, str]) -> Kept:
+    def keep(self, spark: SparkSession, views: Mapping[str, str]) -> Kept:
         """Fill the views and refresh the tables that they read."""
         place = self.folder / "pipeline"
         shutil.rmtree(place, ignore_errors=True)
@@ -103,7 +102,7 @@ class Tables:
         shutil.copytree(self.folder / "base", place, ignore=shutil.ignore_patterns("blobs"))
         shutil.copytree(self.folder / "base/blobs", place / "blobs", copy_function=os.link)
         read_by_them = {name for query in views.values() for name in tables_of(query)}
-        with Pipeline(self.spark, place) as pipeline:
+        with Pipeline(spark, place) as pipeline:
             pipeline.sql(";".join(f"DROP TABLE {name}" for name in tables() if name not in read_by_them))
             pipeline.sql(";".join(f"CREATE VIEW {name} AS {query}" for name, query in views.items()))
             started = time.perf_counter()
@@ -168,19 +167,20 @@ def check(data: Tables, kept: Kept) -> None:
 
 def measure(folder: Path, scale: float, names: Sequence[str], *, together: bool) -> Figures:
     """Each query with few and with many rows, then Spark's recompute."""
+    few, many = (
+        Tables.make(folder / str(at), at, counts(scale)) for at in (round(scale * SMALLER, 6), scale)
+    )
     settings = {"spark.driver.memory": MEMORY, "spark.log.level": "ERROR"}
     spark = create_session(master=f"local[{THREADS}]", settings=settings)
     try:
-        sizes = counts(scale)
-        few, many = (
-            Tables.load(spark, folder / str(at), at, sizes) for at in (round(scale * SMALLER, 6), scale)
-        )
+        few.load(spark)
+        many.load(spark)
         small, large = {}, {}
         for name in names:
-            small[name] = few.keep({name: queries(few.scale)[name]})
-            large[name] = many.keep({name: queries(scale)[name]})
+            small[name] = few.keep(spark, {name: queries(few.scale)[name]})
+            large[name] = many.keep(spark, {name: queries(scale)[name]})
             say(f"{name}: {small[name].median_ms:.0f} ms, {large[name].median_ms:.0f} ms")
-        every = many.keep({name: queries(scale)[name] for name in names}) if together else None
+        every = many.keep(spark, {name: queries(scale)[name] for name in names}) if together else None
     finally:
         spark.stop()
     recomputed(few, names)
