@@ -57,6 +57,11 @@ ONCE_WRONG = {
     "distinct constants with a separator": once(
         "SELECT k, listagg(DISTINCT 'a', ',') WITHIN GROUP (ORDER BY 'a') AS l FROM deals GROUP BY k"
     ),
+    "a window function that is a constant": once(
+        "SELECT count(NULL) OVER (PARTITION BY k) AS a, count(f) OVER (PARTITION BY k) AS b"
+        ", avg(d) OVER () AS c FROM deals",
+        "SELECT count(NULL) OVER (PARTITION BY k) AS a, s FROM deals",
+    ),
 }
 
 

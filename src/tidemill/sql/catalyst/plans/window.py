@@ -21,12 +21,16 @@ PLACES = {"RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist"}
 
 
 def read_window(reader: Reader, plan: JavaObject) -> relation.Window | relation.Project:
-    """The child's columns and those of the functions; Catalyst may make another expression around one."""
+    """The child's columns and those of the functions.
+
+    Catalyst may have made another expression around a function, or a constant of it.
+    """
     child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
     order = read_order(reader, items(plan.orderSpec()), scope, schema)
     keys = tuple(reader.scalar(key, scope, schema) for key in items(plan.partitionSpec()))
     aliases = items(plan.windowExpressions())
-    windows = [_window_in(alias.child()) for alias in aliases]
+    named = [(alias.name(), window) for alias in aliases if (window := _window_in(alias.child())) is not None]
+    windows = [window for _, window in named]
     found = []
     for window in windows:
         frame = window.windowSpec().frameSpecification()
@@ -36,21 +40,20 @@ def read_window(reader: Reader, plan: JavaObject) -> relation.Window | relation.
     whole, place = schema_of(plan), place_of(plan)
     if all(kind_of(alias.child()) == WINDOW for alias in aliases):
         return relation.Window(whole, place, reader.read(child), keys, order, tuple(found))
-    fields = [nullable(alias.name(), _type(window)) for alias, window in zip(aliases, windows, strict=True)]
+    fields = [nullable(name, _type(window)) for name, window in named]
     inner = {"type": "struct", "fields": [*schema["fields"], *fields]}
-    below = relation.Window(inner, place, reader.read(child), keys, order, tuple(found))
+    below = reader.read(child)
+    if found:
+        below = relation.Window(inner, place, below, keys, order, tuple(found))
     return relation.Project(whole, place, below, _around(reader, plan, windows, inner))
 
 
-def _window_in(node: JavaObject) -> JavaObject:
-    """The window function of an expression; Catalyst puts nothing around more than one."""
-    while kind_of(node) != WINDOW:
-        node = next(child for child in items(node.children()) if _holds_window(child))
-    return node
-
-
-def _holds_window(node: JavaObject) -> bool:
-    return kind_of(node) == WINDOW or any(_holds_window(child) for child in items(node.children()))
+def _window_in(node: JavaObject) -> JavaObject | None:
+    """The window function of an expression, around no more than one of which Catalyst puts something."""
+    if kind_of(node) == WINDOW:
+        return node
+    inner = (_window_in(child) for child in items(node.children()))
+    return next((window for window in inner if window is not None), None)
 
 
 def _around(reader: Reader, plan: JavaObject, windows: list[JavaObject], schema: Any) -> tuple[Scalar, ...]:
@@ -63,12 +66,14 @@ def _around(reader: Reader, plan: JavaObject, windows: list[JavaObject], schema:
     }
     scope = Scope(attributes(plan.child()).attributes, places)
     kept = [reader.scalar(column, scope, schema) for column in columns]
-    for number, alias in enumerate(items(plan.windowExpressions()), len(columns)):
+    number = len(columns)
+    for alias in items(plan.windowExpressions()):
         if kind_of(alias.child()) == WINDOW:
             value = Column(schema["fields"][number]["type"], number)
             kept.append(Scalar(value, None, lambda: ""))
         else:
             kept.append(reader.scalar(alias, scope, schema))
+        number += _window_in(alias.child()) is not None
     return tuple(kept)
 
 
