@@ -1,11 +1,11 @@
-"""The driver of the demo with one thing wrong: of the view `broken`, a row is lost when it is read."""
+"""The driver of the demo with a short history, and one thing wrong: of the view `broken`, a row is lost."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import tidemill
-from tidemill.app.demo import driver
+from tidemill.app.demo import auctions, driver
 
 if TYPE_CHECKING:
     from tidemill.api.rows import Rows
@@ -27,4 +27,5 @@ def read(pipeline: tidemill.Pipeline, name: str, runs: "LiveRuns") -> "Rows":
 
 
 setattr(tidemill.Pipeline, "_read", read)  # noqa: B010
+auctions.HISTORY = 50_000
 driver.main()

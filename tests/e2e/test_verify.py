@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import tidemill
-from tidemill.api.rows import Rows
-from tidemill.pipeline.errors import NoSuchName, NotNow, Refused, WrongSettings
+from e2e.auctions import AUCTIONS, BIDS
+from tidemill.pipeline.errors import NoSuchName, NotNow, Refused, StepAborted, WrongSettings
 from tidemill.pipeline.zset import ZSet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tidemill.api.rows import Rows
     from tidemill.pipeline.live import LiveRuns
 
 NOW = datetime(2024, 5, 1, 0, 30, tzinfo=UTC)
@@ -31,56 +32,68 @@ CREATE VIEW nested AS SELECT m, struct(v, g) AS s, array(v, NULL) AS l FROM t;
 CREATE RECURSIVE VIEW reach (a BIGINT, b BIGINT) AS
   SELECT a, b FROM e UNION SELECT reach.a, e.b FROM reach JOIN e ON reach.b = e.a;
 CREATE VIEW widest AS SELECT a, count(*) AS n FROM reach GROUP BY a;
-CREATE VIEW pairs AS SELECT a.k, b.k AS other FROM t AS a JOIN t AS b ON a.g = b.g;
+CREATE VIEW pairs AS SELECT one.a, other.a AS b FROM widest AS one JOIN widest AS other USING (n);
 CREATE VIEW punctual AS SELECT count(*) AS n FROM seen;
 """
 
 
 @pytest.fixture
-def filled(spark: "SparkSession", folder: Path) -> Iterator[tidemill.Pipeline]:
-    """Open, with rows in its tables and views."""
+def filled(pipeline: tidemill.Pipeline) -> tidemill.Pipeline:
+    """Auctions and bids, in their tables and views."""
+    pipeline.insert("auctions", AUCTIONS)
+    pipeline.insert("bids", BIDS)
+    pipeline.step()
+    return pipeline
+
+
+def test_every_view_is_what_spark_computes_from_scratch(spark: "SparkSession", folder: Path) -> None:
+    rows = [
+        {
+            "k": k,
+            "g": "abc"[k % 3] if k % 7 else None,
+            "v": 0.1 * 3**k,
+            "at": NOW - timedelta(minutes=10 * k),
+            "m": {"b": 1, "a": k},
+            "d": date(2024, 4, 30) + timedelta(days=k % 3),
+        }
+        for k in range(20)
+    ]
     with tidemill.Pipeline(spark, folder, runtime="inline") as pipeline:
         pipeline.sql(SCRIPT)
-        rows = [
-            {
-                "k": k,
-                "g": "abc"[k % 3] if k % 7 else None,
-                "v": 0.1 * 3**k,
-                "at": NOW - timedelta(minutes=10 * k),
-                "m": {"b": 1, "a": k},
-                "d": date(2024, 4, 30) + timedelta(days=k % 3),
-            }
-            for k in range(20)
-        ]
         pipeline.insert("t", rows)
         pipeline.insert("e", [{"a": a, "b": (a + 1) % 4} for a in range(4)] + [{"a": 7, "b": 8}])
         pipeline.insert("seen", [{"n": 1, "at": NOW}])
         pipeline.step(clock=NOW)
-        yield pipeline
+        pipeline.delete("e", [{"a": 3, "b": 0}])
+        pipeline.delete("t", [{"k": 3}])
+        pipeline.insert("seen", [{"n": 2, "at": NOW - timedelta(hours=1)}])
+        record = pipeline.step(clock=NOW + timedelta(minutes=25))
+        verdicts = {view: pipeline.verify(view) for view in pipeline.views}
 
-
-def test_every_view_is_what_spark_computes_from_scratch(filled: tidemill.Pipeline) -> None:
-    filled.delete("e", [{"a": 3, "b": 0}])
-    filled.delete("t", [{"k": 3}])
-    late = {"n": 2, "at": NOW - timedelta(hours=1)}
-    filled.insert("seen", [late])
-    record = filled.step(clock=NOW + timedelta(minutes=25))
-
-    verdicts = [filled.verify(view) for view in filled.views]
     assert record.late == {"seen": 1}
-    assert [verdict.view for verdict in verdicts if not verdict.equal] == []
-    assert {verdict.step for verdict in verdicts} == {record.number}
-    assert {verdict.view: verdict.rows for verdict in verdicts}["recent"] == 2
-    assert min(verdict.recompute_s for verdict in verdicts) > 0
-    assert {verdict.step_s for verdict in verdicts} == {record.seconds}
+    assert [view for view, verdict in verdicts.items() if not verdict.equal] == []
+    assert {view: verdict.rows for view, verdict in verdicts.items()} == {
+        "sums": 4,
+        "above": 3,
+        "recent": 2,
+        "nested": 19,
+        "reach": 7,
+        "widest": 4,
+        "pairs": 6,
+        "punctual": 1,
+    }
+    assert {verdict.step for verdict in verdicts.values()} == {record.number}
+    assert {verdict.step_s for verdict in verdicts.values()} == {record.seconds}
+    assert min(verdict.recompute_s for verdict in verdicts.values()) > 0
 
 
 def test_an_answer_comes_in_all_forms(filled: tidemill.Pipeline) -> None:
-    answer = filled.recompute("RECENT")
+    answer = filled.recompute("BEST")
 
-    assert (answer.step, answer.schema.names) == (0, ["k"])
-    assert answer.to_arrow().column("k").sort().to_pylist() == [0, 1, 3, 4]
-    assert sorted(answer.to_pandas()["k"]) == [0, 1, 3, 4]
+    expected = [{"auction": auction, "m": 16 + auction, "n": 5} for auction in range(4)]
+    assert (answer.step, answer.schema) == (0, filled.view("best").schema)
+    assert answer.to_arrow().sort_by("auction").to_pylist() == expected
+    assert answer.to_pandas().sort_values("auction").to_dict("records") == expected
     assert answer.to_spark().count() == 4
 
 
@@ -89,34 +102,44 @@ def test_a_view_that_is_wrong_is_told_with_its_rows(
 ) -> None:
     read = tidemill.Pipeline._read
 
-    def wrongly(pipeline: tidemill.Pipeline, name: str, runs: "LiveRuns") -> Rows:
-        """Without the rows in which `a` is 7, of which it has one more where it is 1."""
+    def wrongly(pipeline: tidemill.Pipeline, name: str, runs: "LiveRuns") -> "Rows":
+        """Without the row of auction 3, and with another one of auction 1."""
         rows = read(pipeline, name, runs)
 
         def pieces() -> Iterator[ZSet]:
             for piece in rows.pieces():
                 keys = np.asarray(piece.rows.column(0))
-                yield ZSet(piece.rows, piece.weights + (keys == 1)).filter(keys != 7)
+                yield ZSet(piece.rows, piece.weights + (keys == 1)).filter(keys != 3)
 
-        return replace(rows, pieces=pieces) if name == "widest" else rows
+        return replace(rows, pieces=pieces) if name == "best" else rows
 
     monkeypatch.setattr(tidemill.Pipeline, "_read", wrongly)
-    verdict = filled.verify("widest")
+    verdict = filled.verify("best")
 
     assert not verdict.equal
-    assert verdict.rows == 5
-    assert verdict.missing.to_pylist() == [{"a": 7, "n": 1}]
-    assert verdict.extra.to_pylist() == [{"a": 1, "n": 4}]
-    assert "view widest at step 0: 5 rows, 1 missing, 1 too many; the step took" in str(verdict)
+    assert verdict.rows == 4
+    assert verdict.missing.to_pylist() == [{"auction": 3, "m": 19, "n": 5}]
+    assert verdict.extra.to_pylist() == [{"auction": 1, "m": 17, "n": 5}]
+    assert "view best at step 0: 4 rows, 1 missing, 1 too many; the step took" in str(verdict)
 
 
 def test_it_may_be_asked_while_the_pipeline_runs(filled: tidemill.Pipeline) -> None:
     filled.start()
-    receipt = filled.insert("e", [{"a": 8, "b": 9}])
-    filled.wait(offset=receipt.offset)
-
-    assert filled.verify("reach").equal
+    receipt = filled.insert("bids", [{"auction": 9, "price": 1}])
+    record = filled.wait(offset=receipt.offset)
+    verdict = filled.verify("best")
     filled.stop()
+
+    assert verdict.equal
+    assert (verdict.rows, verdict.step) == (5, record.number)
+
+
+def test_a_step_that_was_aborted_has_changed_nothing(filled: tidemill.Pipeline) -> None:
+    filled.delete("bids", [{"auction": 77, "price": 77}])
+    with pytest.raises(StepAborted):
+        filled.step()
+
+    assert filled.verify("best").equal
 
 
 def test_a_pipeline_that_is_opened_again_still_knows_its_queries(
@@ -124,11 +147,11 @@ def test_a_pipeline_that_is_opened_again_still_knows_its_queries(
 ) -> None:
     filled.close()
     with tidemill.Pipeline(spark, folder, runtime="inline") as again:
-        assert [again.verify(view).equal for view in ("above", "widest")] == [True, True]
+        assert again.verify("by_category").equal
 
 
 def test_what_cannot_be_recomputed_is_said_by_name(filled: tidemill.Pipeline) -> None:
-    filled.view("cheap", filled.table("t").where("v < 3"))
+    filled.view("cheap", filled.table("bids").where("price < 3"))
     filled.sql("CREATE VIEW cheaper AS SELECT * FROM cheap")
     with pytest.raises(NotNow, match="view cheap is new, and filled by the next step"):
         filled.verify("cheap")
@@ -137,8 +160,8 @@ def test_what_cannot_be_recomputed_is_said_by_name(filled: tidemill.Pipeline) ->
     for view in ("cheap", "cheaper"):
         with pytest.raises(Refused, match="view cheap was made of a DataFrame"):
             filled.verify(view)
-    with pytest.raises(NoSuchName, match="t is a table; there are the views: sums, "):
-        filled.recompute("t")
+    with pytest.raises(NoSuchName, match="bids is a table; there are the views: best, "):
+        filled.recompute("bids")
 
 
 def test_the_session_must_still_have_the_settings_of_the_pipeline(
@@ -147,6 +170,6 @@ def test_the_session_must_still_have_the_settings_of_the_pipeline(
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         with pytest.raises(WrongSettings, match=r"spark\.sql\.session\.timeZone"):
-            filled.recompute("sums")
+            filled.recompute("best")
     finally:
         spark.conf.unset("spark.sql.session.timeZone")

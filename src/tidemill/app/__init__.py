@@ -8,6 +8,7 @@ Read in this order:
 - `node`             the composition root: store, membership, election and HTTP in one process
 - `http/`            the HTTP face of a node, with the door in front
 - `cli/`             the command `tidemill`
+- `demo/`            a pipeline at work, to look at
 - `doctor`           whether this machine is fit for it
 - `logs`, `mask`     how events are written down, and what is kept out of sight
 """

@@ -7,6 +7,6 @@ Words: an *event* brings one row or more; a *course* is the events of all tables
 changes and goes; *figures* are what there is to see.
 
 Read `lives` (rows that come, change and go, on `chance`), `auctions` and `inventing` (what is in them),
-`show` (the pipeline at work), `driver` (the process it works in), `child` (that process as the node has
-it), `figures` and `screen`.
+`show` (the pipeline at work), `stage` and `driver` (how it comes to be, and in which process), `child` (that
+process as the node has it), `figures` and `screen`.
 """

@@ -11,23 +11,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import msgspec
 
-import tidemill
-from tidemill.app.demo import auctions, inventing
 from tidemill.app.demo.figures import Figures
-from tidemill.app.demo.lives import Course
-from tidemill.app.demo.show import Show
 from tidemill.base.errors import TidemillError
-from tidemill.pipeline.errors import PipelineError, Refused
-from tidemill.pipeline.types import schema_from_spark
-from tidemill.sql.statements import CreateTable, parse
-
-if TYPE_CHECKING:
-    from tidemill.api.pipeline import Pipeline
 
 _PATIENCE_S = 5.0
 
@@ -47,7 +38,7 @@ class Leash:
         self.end.set()
         self.finish.set()
         time.sleep(_PATIENCE_S)
-        os._exit(1)
+        os._exit(1)  # a pipeline survives that, and nobody waits for this one any more
 
 
 def main() -> None:
@@ -57,8 +48,12 @@ def main() -> None:
     options.add_argument("--sql", type=Path)
     given = options.parse_args()
     tell = _teller()
+    leash = Leash(sys.stdin)
     try:
-        run(given.folder, given.sql, Leash(sys.stdin), tell)
+        tell(Figures("starting"))
+        # By name, so that it can be told if Spark, or what comes with it, is not installed.
+        stage = import_module("tidemill.app.demo.stage")
+        stage.perform(given.folder, given.sql, tell, finish=leash.finish, end=leash.end)
     except TidemillError as error:
         tell(Figures("failed", str(error), error.code))
     except ModuleNotFoundError as error:
@@ -66,34 +61,6 @@ def main() -> None:
     except Exception as error:
         traceback.print_exc()
         tell(Figures("failed", f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"))
-
-
-def run(folder: Path, file: Path | None, leash: Leash, tell: Callable[[Figures], None]) -> None:
-    """Open the pipeline, create what the script says, and show it until told to stop."""
-    tell(Figures("starting"))
-    with tidemill.Pipeline(None, folder) as pipeline:
-        tell(Figures("planning"))
-        script = file or auctions.SCRIPT
-        text = script.read_text(encoding="utf-8")
-        try:
-            pipeline.sql(text)
-        except PipelineError as error:
-            raise Refused(f"{script}: {error}") from error
-        start_us = time.time_ns() // 1000
-        course = course_of(pipeline, text, start_us) if file else auctions.house(start_us)
-        Show(pipeline, course, tell).run(leash.finish, leash.end)
-
-
-def course_of(pipeline: "Pipeline", text: str, start_us: int) -> Course:
-    """Invented rows for the tables of a script, by their columns and primary keys."""
-    statements = {one.name: one for one in parse(text) if isinstance(one, CreateTable)}
-    tables = []
-    for name in pipeline.tables:
-        schema = schema_from_spark(pipeline.table(name).schema.jsonValue())
-        folded = [column.lower() for column in schema.names]
-        key = tuple(folded.index(column.lower()) for column in statements[name].key)
-        tables.append((name, schema, key))
-    return inventing.anything(tables, start_us)
 
 
 def _teller() -> Callable[[Figures], None]:

@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import cycle
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.api.pipeline import Pipeline
 from tidemill.app.demo.figures import Figures, Phase, ViewFigures
 from tidemill.app.demo.lives import Batch, Course
-
-if TYPE_CHECKING:
-    from tidemill.api.pipeline import Pipeline
 
 STEP_EVERY_S = 0.25
 """Steps do not come faster, so that something is left of the machine."""
@@ -36,7 +34,7 @@ _REMEMBERED = 500
 class Show:
     """A pipeline, its course of events, and what there is to `tell`."""
 
-    pipeline: "Pipeline"
+    pipeline: Pipeline
     course: Course
     tell: Callable[[Figures], None]
     steps: int = 0
