@@ -12,11 +12,13 @@ from tidemill.pipeline.errors import PipelineError
 from tidemill.pipeline.live import LiveRuns
 from tidemill.pipeline.runtimes.runtime import Runtime
 from tidemill.pipeline.state.forget import Forget
-from tidemill.pipeline.state.merges import Merge, Merged, overdue, plan_merges
+from tidemill.pipeline.state.merges import LARGE_ROWS, Merge, Merged, overdue, plan_merges
 from tidemill.pipeline.state.spec import RunRef
 from tidemill.store.blobs import BlobError, Blobs
 
 log = get_logger("tidemill.pipeline.merging")
+
+_CALM_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Merging:
         self._lock = threading.Lock()
         self._done: list[Result] = []
         self._unadopted: set[str] = set()
+        self._large: frozenset[str] = frozenset()
+        self._calm_for = 0
         self._stopped = threading.Event()
 
     def begin(self, runs: LiveRuns, term: int, step: int, forget: Mapping[str, Forget]) -> None:
@@ -48,9 +52,11 @@ class Merging:
 
         They leave out what nobody will look up again, as `forget` says by the fingerprint of the operator.
         """
+        calm = self._is_calm(runs)
         if self._thread is not None and self._thread.is_alive():
             return
-        merges = [replace(merge, forget=forget.get(merge.owner)) for merge in plan_merges(runs.all())]
+        due = plan_merges(runs.all(), calm=calm)
+        merges = [replace(merge, forget=forget.get(merge.owner)) for merge in due]
         if not merges:
             return
         if not self._runtime.background:
@@ -60,6 +66,13 @@ class Merging:
             target=self._work, args=(merges, term, step), name="tidemill-merge", daemon=True
         )
         self._thread.start()
+
+    def _is_calm(self, runs: LiveRuns) -> bool:
+        """Whether several steps have brought no large run."""
+        large = frozenset(run.name for run in runs.all() if run.rows > LARGE_ROWS)
+        self._calm_for = 0 if large - self._large else self._calm_for + 1
+        self._large = large
+        return self._calm_for >= _CALM_STEPS
 
     def adopt(self, runs: LiveRuns) -> LiveRuns:
         """The runs with all merges that are done; waits for one when too many runs have piled up.

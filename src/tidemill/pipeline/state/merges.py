@@ -2,8 +2,9 @@
 
 Runs up to `YOUNG_ROWS` rows are merged by the steps that add to them. Larger ones are merged in the
 background, by size: once enough of one tier lie over the same hashes, they become one of the next tier. So
-each row is rewritten about log(rows) times, and a lookup meets about log(rows) runs. Large ones are merged
-many at a time: a rewrite of theirs costs a load more than some further runs cost the lookups of small steps.
+each row is rewritten about log(rows) times, and a lookup meets about log(rows) runs. While rows are loaded,
+large runs are merged many at a time: a rewrite of theirs costs the load more than it gains. Once it is calm
+they are merged like others, for the lookups of small steps.
 
 A merge is cut into units that take a fraction of a second each. Addition has no order: while it is under way
 steps go on adding runs, and when all its units are done its result takes the place of its inputs in one act.
@@ -27,8 +28,9 @@ UNIT_ROWS = 500_000
 UNIT_BYTES = 64 << 20
 OVERDUE_DEPTH = 40
 
+LARGE_ROWS = 1 << 18
+
 _FAN = 3
-_LARGE_ROWS = 1 << 18
 _LARGE_FAN = 10  # three tiers of these, up to 260 million rows a worker, stay below `OVERDUE_DEPTH`
 _LARGE_TIER = 3
 _YOUNG_FAN = 8  # more than steps leave behind; such runs are of pipeline workers that are no more
@@ -106,15 +108,18 @@ def absorbed(sizes: Sequence[int]) -> int:
     return count
 
 
-def plan_merges(runs: Iterable[RunRef], busy: Collection[str] = ()) -> list[Merge]:
-    """The merges that are due, the smallest first. None touches a run that is `busy` in another merge."""
+def plan_merges(runs: Iterable[RunRef], busy: Collection[str] = (), *, calm: bool = False) -> list[Merge]:
+    """The merges that are due, the smallest first. None touches a run that is `busy` in another merge.
+
+    `calm` says that no large runs have come for a while.
+    """
     tiers: dict[tuple[str, int | None, int], list[RunRef]] = {}
     for run in runs:
         tiers.setdefault((run.state, run.lane, _tier(run)), []).append(run)
     found = []
     for (_, _, tier), members in tiers.items():
         for overlapping in _components(members):
-            due = depth(overlapping) >= _fan(tier)
+            due = depth(overlapping) >= _fan(tier, calm)
             if due and not any(run.name in busy for run in overlapping):
                 found.append(Merge(tuple(overlapping), _cuts(overlapping)))
     return sorted(found, key=lambda merge: sum(run.rows for run in merge.inputs))
@@ -154,16 +159,16 @@ def _tier(run: RunRef) -> int:
     """By size: 0 for the young, then one more each time it is as many times larger as are merged."""
     if run.layer <= YOUNG_ROWS:
         return 0
-    if run.layer <= _LARGE_ROWS:
+    if run.layer <= LARGE_ROWS:
         return 1 + int(math.log(run.layer / YOUNG_ROWS, _FAN))
-    return _LARGE_TIER + int(math.log(run.layer / _LARGE_ROWS, _LARGE_FAN))
+    return _LARGE_TIER + int(math.log(run.layer / LARGE_ROWS, _LARGE_FAN))
 
 
-def _fan(tier: int) -> int:
+def _fan(tier: int, calm: bool) -> int:
     """How many runs of a tier are merged into one."""
     if not tier:
         return _YOUNG_FAN
-    return _FAN if tier < _LARGE_TIER else _LARGE_FAN
+    return _FAN if calm or tier < _LARGE_TIER else _LARGE_FAN
 
 
 def _components(runs: Iterable[RunRef]) -> Iterator[list[RunRef]]:

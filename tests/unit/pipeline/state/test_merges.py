@@ -70,6 +70,8 @@ def test_runs_of_one_tier_are_merged_when_they_pile_up() -> None:
 
 def test_large_runs_are_merged_many_at_a_time() -> None:
     assert plan_merges(many(9, 500_000)) == []
+    assert plan_merges(many(2, 500_000), calm=True) == []
+    assert len(plan_merges(many(3, 500_000), calm=True)) == 1
     [merge] = plan_merges([*many(6, 500_000), *many(4, 2_000_000), *many(1, 20_000_000)])
 
     assert len(merge.inputs) == 10
