@@ -230,7 +230,7 @@ def test_what_cannot_be_an_aggregate_is_refused(pipeline: tidemill.Pipeline) -> 
         pipeline.aggregate("a b", Second, returns="int")
     with pytest.raises(NameTaken, match="Spark has a function of that name"):
         pipeline.aggregate("sum", Second, returns="int")
-    with pytest.raises(Refused, match=r"line 1, column 28: geo takes \(double\): cast t.k, which is string"):
+    with pytest.raises(Refused, match=r"line 1, column 28: view v: geo takes \(double\): cast t.k, which is"):
         pipeline.sql("CREATE VIEW v AS SELECT k, geo(k) g FROM t GROUP BY k")
     with pytest.raises(Refused, match=r"geo takes \(double\), not 2 arguments"):
         pipeline.sql("CREATE VIEW v AS SELECT k, geo(x, x) g FROM t GROUP BY k")

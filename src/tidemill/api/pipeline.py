@@ -47,6 +47,7 @@ from tidemill.pipeline.runtimes.session import check_python, check_session, crea
 from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.step import Pending
 from tidemill.pipeline.zset import SHARDS
+from tidemill.sql.explain import Form
 from tidemill.sql.planner import PlanChange, Planner
 from tidemill.store import StoreError
 from tidemill.store.blobs import BlobError
@@ -104,13 +105,15 @@ class Pipeline(Aggregates, Verification):
 
     # What there is
 
-    def sql(self, text: str) -> None:
-        """Create or drop tables and views: one or several statements, each done before the next.
+    def sql(self, text: str, *, file: str | None = None) -> None:
+        """Create or drop tables and views: one or several statements, which take effect together.
 
-        Raises `Refused` with the line for what cannot be kept incrementally; the statements before it stand.
+        Raises `Refused` for what cannot be kept incrementally, with its place in the text, after the name of
+        the `file` if the text is from one. Then none of the statements takes effect.
         """
         with self._plan():
-            for change in self._planner.statements(text):
+            change = self._planner.script(text, file)
+            if change is not None:
                 self._adopt(change)
 
     def table(self, name: str) -> DataFrame:
@@ -170,9 +173,10 @@ class Pipeline(Aggregates, Verification):
             self._engine_open().change_plan(change.plan, change.fresh)
         self._planner.load(change.plan)
 
-    def explain(self) -> str:
-        """The circuit: each operator with its keys, the state it keeps and what a change costs it."""
-        return self._planner.explain()
+    def explain(self, format: Form = "text") -> str:  # noqa: A002
+        """The circuit: each operator with its words of SQL, its keys, the state it keeps and what a change
+        costs it. As text, "json" or "dot", which Graphviz draws."""
+        return self._planner.explain(format)
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 TidemillError
 ├─ NotFound        there is nothing of that name
+├─ NotInstalled    what was asked for needs a package that is not there
 ├─ Unauthorized    a token is needed, or the one given is not known, revoked or expired
 └─ Forbidden       the token does not have the role that is needed, or the request came from a foreign page
 """
@@ -13,6 +14,12 @@ class NotFound(TidemillError):
     """There is nothing of that name."""
 
     code = "not_found"
+
+
+class NotInstalled(TidemillError):
+    """What was asked for needs a package that is not there. The message says how to install it."""
+
+    code = "not_installed"
 
 
 class Unauthorized(TidemillError):

@@ -18,13 +18,47 @@ PipelineError
 └─ Forgotten           the step that was asked for is no longer kept
 """
 
+from dataclasses import dataclass
+
 from tidemill.base.errors import TidemillError
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where something stands in a text; both count from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
 class PipelineError(TidemillError):
-    """The pipeline could not do what was asked."""
+    """The pipeline could not do what was asked.
+
+    What is wrong with a text of SQL has its `place` there, where that is known, and the `file` it was read
+    from. The message starts with them: `FILE:LINE:COLUMN: what`, or `line 1, column 8: what`.
+    """
 
     code = "pipeline"
+
+    def __init__(self, message: str = "", *, place: Place | None = None) -> None:
+        super().__init__(message)
+        self.place = place
+        self.file: str | None = None
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        if self.file is None:
+            return message if self.place is None else f"{self.place}: {message}"
+        where = "" if self.place is None else f":{self.place.line}:{self.place.column}"
+        return f"{self.file}{where}: {message}"
+
+    def happened_in(self, what: str, place: Place | None) -> None:
+        """Put into the message in what it happened; and where, unless it knows better."""
+        self.args = (f"{what}: {self.args[0]}",)
+        self.place = self.place or place
 
 
 class Refused(PipelineError):

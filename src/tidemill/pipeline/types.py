@@ -32,6 +32,16 @@ _NAMES = {kind: name for name, kind in _PLAIN.items()}
 _SQL_NAMES = {"void": "void", "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
 
+_INSTEAD = {
+    "varchar": "STRING",
+    "char": "STRING",
+    "interval": "a number of seconds, days or months",
+    "time": "a number of microseconds, or STRING",
+    "variant": "STRING, and functions of JSON",
+}
+"""By how the name of a type starts, what to keep instead."""
+
+
 def from_spark(json: Json) -> pa.DataType:
     """The Arrow type of a type in Spark's JSON form. Raises `UnsupportedType` for one we cannot keep."""
     if isinstance(json, str):
@@ -40,7 +50,7 @@ def from_spark(json: Json) -> pa.DataType:
         if json.startswith("decimal("):
             precision, scale = json[len("decimal(") : -1].split(",")
             return pa.decimal128(int(precision), int(scale))
-        raise UnsupportedType(f"the type {json!r} cannot be kept in a pipeline")
+        raise _refusal(json)
     match json["type"]:
         case "array":
             return pa.large_list(
@@ -52,19 +62,32 @@ def from_spark(json: Json) -> pa.DataType:
         case "struct":
             return pa.struct([field_from_spark(field) for field in json["fields"]])
         case other:
-            raise UnsupportedType(f"the type {other!r} cannot be kept in a pipeline")
+            raise _refusal(str(other))
+
+
+def _refusal(name: str) -> UnsupportedType:
+    instead = next((other for start, other in _INSTEAD.items() if name.startswith(start)), "another type")
+    return UnsupportedType(f"the type {name!r} cannot be kept in a pipeline: use {instead}")
 
 
 def field_from_spark(json: Json) -> pa.Field:
     """A column or struct field, from Spark's JSON form of it. Only the default collation is known."""
     if (json.get("metadata") or {}).get("__COLLATIONS"):
-        raise UnsupportedType(f"column {json['name']!r}: only the collation UTF8_BINARY can be kept")
+        raise UnsupportedType("only the collation UTF8_BINARY can be kept: use lower() and the like instead")
     return pa.field(json["name"], from_spark(json["type"]), nullable=json["nullable"])
 
 
 def schema_from_spark(json: Json) -> pa.Schema:
-    """The Arrow schema of a struct in Spark's JSON form."""
-    return pa.schema([field_from_spark(field) for field in json["fields"]])
+    """The Arrow schema of a struct in Spark's JSON form. What is refused is told with its column."""
+    return pa.schema([_column_from_spark(field) for field in json["fields"]])
+
+
+def _column_from_spark(json: Json) -> pa.Field:
+    try:
+        return field_from_spark(json)
+    except UnsupportedType as error:
+        error.happened_in(f"column {json['name']!r}", None)
+        raise
 
 
 def to_spark(kind: pa.DataType) -> Json:

@@ -5,6 +5,7 @@ from typing import Any
 
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.plan.node import Source, TimedSource
+from tidemill.sql.relation import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Catalog:
     tables: dict[str, Table] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
     circuit: Circuit = field(default_factory=Circuit)
+    origins: dict[str, tuple[Origin, ...]] = field(default_factory=dict)
+    """By the fingerprint of a node, what of its query it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +63,5 @@ class Addition:
     """Of the tables whose shard key this view has chosen."""
     sources: dict[str, int]
     """Positions of the sources of the tables that no view used before."""
+    origins: dict[str, tuple[Origin, ...]]
+    """By the fingerprint of a new node, what of the query it comes from."""

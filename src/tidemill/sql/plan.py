@@ -1,12 +1,14 @@
 """From a query to the nodes of its view."""
 
-from tidemill.pipeline.errors import Refused, UnsupportedType
-from tidemill.pipeline.ingest import WEIGHT
+from dataclasses import replace
+
+from tidemill.pipeline.errors import Refused
 from tidemill.sql import catalyst
 from tidemill.sql.catalog import Addition, Catalog
 from tidemill.sql.catalyst import Frame, Frames
 from tidemill.sql.lower import lower
 from tidemill.sql.recursion import fixed_point
+from tidemill.sql.relation import AnyRelation
 from tidemill.sql.statements import CreateRecursiveView, CreateView
 
 
@@ -25,34 +27,36 @@ def plan_view(
 ) -> Addition:
     """The catalog's circuit with the nodes of a view appended. Neither argument is changed.
 
-    Raises `Refused` with the construct, its line where that is known, and what to write instead.
+    Raises `Refused` with the construct, its place where that is known, and what to write instead.
     """
     register(frames, catalog)
+    place = query.query_place if isinstance(query, CreateView) else None
+    try:
+        with catalyst.told_by_spark():
+            return lower(_read(frames, name, query), catalog, name, epoch)
+    except Refused as error:
+        if place and error.place and error.place < place:
+            error.place = None  # that of another text: a function in SQL which the query calls
+        error.happened_in(f"view {name}", place)
+        raise
+
+
+def _read(frames: Frames, name: str, query: CreateView | Frame) -> AnyRelation:
+    """The query as a relation with the columns of the view."""
+    if not isinstance(query, CreateView):
+        return catalyst.read(frames, query)
     declared = None
     if isinstance(query, CreateRecursiveView):
         declared = catalyst.columns_of(frames.spark, query)
         frames.register(name, declared)
-    start = f"the query of line {query.query_place.line}: " if isinstance(query, CreateView) else ""
-    try:
-        if isinstance(query, CreateView):
-            frame = frames.query(query.query, query.query_place.line, query.query_place.column)
-        else:
-            frame = query
-        relation = catalyst.read(frames, frame)
-        _check_names([field["name"] for field in relation.schema["fields"]])
-        if isinstance(query, CreateRecursiveView):
-            relation = fixed_point(relation, query, declared)
-        return lower(relation, catalog, name, epoch)
-    except Refused as error:
-        kind = UnsupportedType if isinstance(error, UnsupportedType) else Refused
-        text = str(error)
-        raise kind(f"view {name}: {'' if text.startswith('line ') else start}{text}") from error
+    frame = frames.query(query.query, query.query_place.line, query.query_place.column)
+    relation = catalyst.read(frames, frame, query.names)
+    if isinstance(query, CreateRecursiveView):
+        return fixed_point(relation, query, declared)
+    return _renamed(relation, query.names) if query.names else relation
 
 
-def _check_names(columns: list[str]) -> None:
-    folded = [column.lower() for column in columns]
-    for column in columns:
-        if column.lower() == WEIGHT:
-            raise Refused(f"the name {column} is taken by the weights of changes: choose another, with AS")
-        if folded.count(column.lower()) > 1:
-            raise Refused(f"column {column} is there twice: give each column a name of its own, with AS")
+def _renamed(query: AnyRelation, names: tuple[str, ...]) -> AnyRelation:
+    fields = zip(query.schema["fields"], names, strict=True)
+    schema = {"type": "struct", "fields": [{**field, "name": name} for field, name in fields]}
+    return replace(query, schema=schema)

@@ -1,6 +1,7 @@
 """Statements and frames into plans: what a pipeline computes next, and which of its nodes start empty."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from tidemill.pipeline.engine import Plan
-from tidemill.pipeline.errors import NameTaken, NoSuchName, Refused, WrongSettings
+from tidemill.pipeline.errors import NameTaken, NoSuchName, PipelineError, Refused, WrongSettings
 from tidemill.pipeline.operators.registry import build
 from tidemill.pipeline.plan import node as nodes
 from tidemill.pipeline.plan.circuit import Circuit
@@ -20,17 +21,18 @@ from tidemill.pipeline.worker import state_name
 from tidemill.sql import catalyst
 from tidemill.sql.catalog import Addition, Catalog, Table, View
 from tidemill.sql.catalyst import Frame, Frames
-from tidemill.sql.explain import explain
+from tidemill.sql.explain import Form, explain
 from tidemill.sql.plan import plan_view, register
 from tidemill.sql.recompute import Recompute
 from tidemill.sql.recursion import LEVELS
+from tidemill.sql.relation import Origin
 from tidemill.sql.statements import (
+    AnyStatement,
     CreateRecursiveView,
     CreateTable,
     CreateView,
     DropTable,
     DropView,
-    Statement,
     parse,
 )
 
@@ -49,6 +51,7 @@ class _Kept(msgspec.Struct, frozen=True):
     tables: dict[str, Table] = {}
     views: dict[str, View] = {}
     epoch: int = 0
+    origins: dict[str, tuple[Origin, ...]] = {}
 
 
 class Planner:
@@ -67,7 +70,7 @@ class Planner:
     def load(self, plan: Plan) -> None:
         """Go on from this plan."""
         kept = msgspec.convert(plan.catalog or {}, _Kept)
-        self._catalog = Catalog(kept.tables, kept.views, plan.circuit)
+        self._catalog = Catalog(kept.tables, kept.views, plan.circuit, kept.origins)
         self._epoch = kept.epoch
         register(self._frames, self._catalog)
 
@@ -151,8 +154,9 @@ class Planner:
         [spec] = build(node, [circuit.nodes[index] for index in node.inputs]).states()
         return replace(spec, name=state_name(circuit, entry.position, spec.name))
 
-    def explain(self) -> str:
-        return explain(self._catalog.circuit)
+    def explain(self, form: Form = "text") -> str:
+        """The circuit with all that is known of its operators."""
+        return explain(self._catalog.circuit, self._catalog.origins, form)
 
     def fingerprint(self, view: str) -> str:
         """Of the node whose state holds the rows of a view."""
@@ -165,12 +169,24 @@ class Planner:
 
     # What may become of it
 
-    def statements(self, text: str) -> Iterator[PlanChange]:
-        """The change that each statement makes; the caller loads each before it asks for the next."""
-        for statement in parse(text):
-            change = self._statement(statement)
-            if change is not None:
-                yield change
+    def script(self, text: str, file: str | None = None) -> PlanChange | None:
+        """The change that all statements of a script make together; None if they change nothing.
+
+        Raises the error of the first that is refused, with its place, and the file if one is named.
+        """
+        trial = copy(self)
+        trial._frames = self._frames.copy()
+        plan, fresh = None, frozenset[str]()
+        try:
+            for statement in parse(text):
+                change = trial._statement(statement)
+                if change is not None:
+                    trial.load(change.plan)
+                    plan, fresh = change.plan, fresh | change.fresh
+        except PipelineError as error:
+            error.file = file
+            raise
+        return None if plan is None else PlanChange(plan, fresh & set(plan.circuit.fingerprints))
 
     def view(self, name: str, frame: Frame) -> PlanChange:
         """A view by a frame over the tables."""
@@ -190,15 +206,18 @@ class Planner:
         tables = {**self._catalog.tables, table: settled}
         return self._changed(replace(self._catalog, tables=tables, circuit=circuit))
 
-    def _statement(self, statement: Statement) -> PlanChange | None:
-        match statement:
-            case CreateTable():
-                return self._create_table(statement)
-            case CreateView():
-                return self._create_view(statement)
-            case DropTable() | DropView():
-                return self._drop(statement)
-        raise Refused(f"{statement.place}: {type(statement).__name__} is not known")
+    def _statement(self, statement: AnyStatement) -> PlanChange | None:
+        try:
+            match statement:
+                case CreateTable():
+                    return self._create_table(statement)
+                case CreateView():
+                    return self._create_view(statement)
+                case DropTable() | DropView():
+                    return self._drop(statement)
+        except PipelineError as error:
+            error.place = error.place or statement.place
+            raise
 
     def _create_table(self, statement: CreateTable) -> PlanChange | None:
         if statement.if_not_exists and self._found(statement.name, self._catalog.tables):
@@ -223,8 +242,12 @@ class Planner:
             tables[table] = replace(tables[table], shard_key=key)
         for table, position in addition.sources.items():
             tables[table] = replace(tables[table], position=position)
-        view = View(addition.schema, addition.position, self.step, query, levels)
-        return self._changed(Catalog(tables, {**self._catalog.views, name: view}, addition.circuit))
+        views = {
+            **self._catalog.views,
+            name: View(addition.schema, addition.position, self.step, query, levels),
+        }
+        origins = {**self._catalog.origins, **addition.origins}
+        return self._changed(Catalog(tables, views, addition.circuit, origins))
 
     def _drop(self, statement: DropTable | DropView) -> PlanChange | None:
         is_view = isinstance(statement, DropView)
@@ -233,11 +256,11 @@ class Planner:
             if statement.if_exists:
                 return None
             kind = "view" if is_view else "table"
-            raise NoSuchName(f"{statement.place}: there is no {kind} {statement.name}")
+            raise NoSuchName(f"there is no {kind} {statement.name}")
         self._check_unused(name)
         tables = {other: entry for other, entry in self._catalog.tables.items() if is_view or other != name}
         views = {other: entry for other, entry in self._catalog.views.items() if not is_view or other != name}
-        return self._changed(_pruned(Catalog(tables, views, self._catalog.circuit)))
+        return self._changed(_pruned(replace(self._catalog, tables=tables, views=views)))
 
     def _check_unused(self, name: str) -> None:
         entry = self._catalog.views.get(name) or self._catalog.tables.get(name)
@@ -248,7 +271,7 @@ class Planner:
             raise Refused(f"{name} is used by {', '.join(users)}: drop those first")
 
     def _changed(self, catalog: Catalog) -> PlanChange:
-        kept = _Kept(catalog.tables, catalog.views, self._epoch + 1)
+        kept = _Kept(catalog.tables, catalog.views, self._epoch + 1, catalog.origins)
         fresh = set(catalog.circuit.fingerprints) - set(self._catalog.circuit.fingerprints)
         return PlanChange(Plan(catalog.circuit, msgspec.to_builtins(kept)), frozenset(fresh))
 
@@ -292,7 +315,8 @@ def _pruned(catalog: Catalog) -> Catalog:
         for name, entry in catalog.tables.items()
     }
     views = {name: replace(entry, position=places[entry.position]) for name, entry in catalog.views.items()}
-    return Catalog(tables, views, circuit)
+    origins = {mark: catalog.origins[mark] for mark in circuit.fingerprints if mark in catalog.origins}
+    return Catalog(tables, views, circuit, origins)
 
 
 def _below(circuit: Circuit, positions: Sequence[int]) -> set[int]:

@@ -36,7 +36,9 @@ class Recompute:
                 f"view {name} was made of a DataFrame, of which no text is kept: "
                 "make the same frame of p.view(table).to_spark() and compare with that"
             )
-        return self._fixed_point(name, entry) if entry.levels else self._query(entry.query, name)
+        if entry.levels:
+            return self._fixed_point(name, entry)
+        return self._query(entry.query, name).toDF(*(field["name"] for field in entry.schema["fields"]))
 
     def _query(self, text: str, name: str, itself: Frame | None = None) -> Frame:
         """A query in which a view may name tables, the views before it, and maybe itself."""

@@ -28,13 +28,13 @@ def fixed_point(query: AnyRelation, view: CreateRecursiveView, columns: Any) -> 
             )
     schema = {"type": "struct", "fields": [{**field, "nullable": True} for field in declared]}
     body = _referring(query, view.name)
-    return Loop(schema, query.place, view.name, body, view.levels or LEVELS)
+    return Loop(schema, query.origin, view.name, body, view.levels or LEVELS)
 
 
 def _referring(value: T, name: str) -> T:
     """The relation with a reference to the loop in place of the leaf of that name."""
     if isinstance(value, Leaf) and value.name == name:
-        return Again(value.schema, value.place, name)  # type: ignore[return-value]
+        return Again(value.schema, value.origin, name)  # type: ignore[return-value]
     if isinstance(value, tuple):
         return tuple(_referring(one, name) for one in value)  # type: ignore[return-value]
     if isinstance(value, Relation):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidemill.pipeline.errors import Place
 from tidemill.pipeline.plan.clock import Clock
 from tidemill.pipeline.plan.expression import Column, Tree
 from tidemill.pipeline.plan.node import Ranking
@@ -38,11 +39,18 @@ Keys = tuple[tuple[Scalar, Scalar], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What of a query something comes from: its words, and where they stand if that is known."""
+
+    text: str = ""
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Relation:
     schema: Any
     """In Spark's JSON form."""
-    place: str
-    """Where in the query it comes from, as the start of a message; empty if that is not known."""
+    origin: Origin
 
     @property
     def children(self) -> "tuple[AnyRelation, ...]":
@@ -120,7 +128,7 @@ class Function:
     options: dict[str, str]
     text: str = field(compare=False)
     """How Spark SQL writes it, for people."""
-    place: str = field(default="", compare=False)
+    place: Place | None = field(default=None, compare=False)
     written: str = field(default="", compare=False)
     """How the user wrote it, if that is known: Spark makes another function of some."""
 

@@ -1,28 +1,49 @@
 """Scripts: the statements of an SQL text, each with its place and its own words.
 
 Only heads are understood here: names, the column list of a table, its primary key. Types and queries stay the
-text that the user wrote, for Spark to read.
+text that the user wrote, for Spark to read. Comments of tables, views and columns are read over: they are for
+people who read the script.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-import sqlglot
-from sqlglot import Token, TokenType
-from sqlglot.errors import SqlglotError
+from tidemill.pipeline.errors import Place, Refused
+from tidemill.sql.words import Words, place_at, split
 
-from tidemill.pipeline.errors import Refused
+T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where something stands in a script; both count from 1."""
-
-    line: int
-    column: int
-
-    def __str__(self) -> str:
-        return f"line {self.line}, column {self.column}"
+APPEND = "rows come and go with p.insert(), p.delete() and p.apply()"
+SESSION = "it belongs to the Spark session: do it there, before the pipeline is opened"
+INSTEAD = {
+    "SELECT": "CREATE VIEW name AS SELECT …, and read it with p.view(name)",
+    "WITH": "CREATE VIEW name AS WITH …, and read it with p.view(name)",
+    "FROM": "CREATE VIEW name AS FROM …, and read it with p.view(name)",
+    "VALUES": "CREATE VIEW name AS VALUES …, and read it with p.view(name)",
+    "TABLE": "read a table with p.view(name)",
+    "INSERT": APPEND,
+    "UPDATE": APPEND,
+    "DELETE": APPEND,
+    "MERGE": APPEND,
+    "COPY": APPEND,
+    "LOAD": APPEND,
+    "TRUNCATE": APPEND,
+    "ALTER": "DROP it, then CREATE it anew",
+    "REPLACE": "DROP it, then CREATE it anew",
+    "SET": SESSION,
+    "RESET": SESSION,
+    "USE": SESSION,
+    "DECLARE": SESSION,
+    "CACHE": "leave it out: views are kept already",
+    "REFRESH": "leave it out: p.step() brings views up to date",
+    "EXPLAIN": "p.explain(), or tidemill pipeline explain FILE",
+    "SHOW": "p.tables and p.views",
+    "DESCRIBE": "p.table(name).schema",
+    "DESC": "p.table(name).schema",
+    "BEGIN": "leave it out: the statements of a script take effect together",
+}
+"""By the word with which a statement of Spark's starts that is none of a pipeline's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +58,39 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class CreateTable(Statement):
     """`columns` are definitions that Spark's own parser reads, each at its place; `key` names the primary
-    key's columns; `lateness` is a column and the interval by which its values may be behind."""
+    key's columns, said at `key_place`; `lateness` is a column and the interval by which its values may be
+    behind."""
 
     columns: tuple[str, ...]
     places: tuple[Place, ...]
     key: tuple[str, ...]
+    key_place: Place
     if_not_exists: bool
     lateness: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CreateView(Statement):
-    """`query` is verbatim, comments and hints included; `query_place` is where it starts."""
+    """`query` is verbatim, comments and hints included; `query_place` is where it starts.
+
+    `names` are those of the columns, each at its place; none if the query names them.
+    """
 
     query: str
     query_place: Place
     if_not_exists: bool
+    names: tuple[str, ...]
+    places: tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRecursiveView(CreateView):
-    """A view whose query may refer to the view itself, which therefore says its `columns`.
+    """A view whose query may refer to the view itself, which therefore says its `columns` with their types.
 
     `levels` is how many iterations may be needed; None for the default.
     """
 
     columns: tuple[str, ...]
-    places: tuple[Place, ...]
     levels: int | None
 
 
@@ -81,106 +108,8 @@ AnyStatement = CreateTable | CreateView | CreateRecursiveView | DropTable | Drop
 
 
 def parse(text: str) -> tuple[AnyStatement, ...]:
-    """The statements of a script, in order. Raises `Refused`, with line and column, for any other kind."""
-    try:
-        tokens = sqlglot.tokenize(text, read="spark")
-    except SqlglotError as error:
-        raise Refused(f"the SQL text cannot be split into words: {error}") from error
-    return tuple(_statement(Words(text, part, end)) for part, end in _split(text, tokens))
-
-
-def _split(text: str, tokens: list[Token]) -> Iterator[tuple[list[Token], int]]:
-    """The tokens of each statement, and the offset where it ends."""
-    part: list[Token] = []
-    for token in tokens:
-        if token.token_type is not TokenType.SEMICOLON:
-            part.append(token)
-        elif part:
-            yield part, token.start
-            part = []
-    if part:
-        yield part, len(text)
-
-
-class Words:
-    """The words of one statement, taken one by one."""
-
-    def __init__(self, text: str, tokens: list[Token], end: int) -> None:
-        self.text = text
-        self._tokens = tokens
-        self._next = 0
-        self.end = end
-
-    def place_at(self, offset: int) -> Place:
-        line_start = self.text.rfind("\n", 0, offset) + 1
-        return Place(self.text.count("\n", 0, offset) + 1, offset - line_start + 1)
-
-    @property
-    def offset(self) -> int:
-        """Where the next word starts, or the statement ends."""
-        token = self._peek()
-        return token.start if token else self.end
-
-    @property
-    def place(self) -> Place:
-        return self.place_at(self.offset)
-
-    def slice(self, start: int, end: int) -> str:
-        return self.text[start:end].strip()
-
-    def _peek(self) -> Token | None:
-        return self._tokens[self._next] if self._next < len(self._tokens) else None
-
-    def spelled(self, token: Token) -> str:
-        return self.text[token.start : token.end + 1]
-
-    def peek(self) -> str:
-        """The next word in capitals; quoted names keep their quotes. Empty at the end."""
-        token = self._peek()
-        return self.spelled(token).upper() if token else ""
-
-    def take(self) -> Token:
-        token = self._peek()
-        if token is None:
-            raise Refused(f"{self.place}: the statement ends too early")
-        self._next += 1
-        return token
-
-    def accept(self, *words: str) -> bool:
-        """Take these words if they come next."""
-        here = self._next
-        # sqlglot makes one token of some pairs, such as PRIMARY KEY.
-        if self.peek().split() == list(words):
-            self._next += 1
-            return True
-        for word in words:
-            if self.peek() != word:
-                self._next = here
-                return False
-            self._next += 1
-        return True
-
-    def expect(self, *words: str) -> None:
-        if not self.accept(*words):
-            raise self.refuse(
-                f"expected {' '.join(words)}, found {self.peek() or 'the end of the statement'}"
-            )
-
-    def refuse(self, message: str) -> Refused:
-        return Refused(f"{self.place}: {message}")
-
-    def name(self) -> str:
-        """A name, without its quotes."""
-        if not self.peek() or not (self.peek()[0] == "`" or self.peek().replace("_", "a").isalnum()):
-            raise self.refuse(f"expected a name, found {self.peek() or 'the end of the statement'}")
-        token = self.take()
-        if self.peek() == ".":
-            raise self.refuse(f"names have one part: write {token.text}, without a catalog or schema")
-        return token.text
-
-    def done(self) -> None:
-        if self.peek():
-            raise self.refuse(f"{self.peek()} is not understood here")
+    """The statements of a script, in order. Raises `Refused`, with its place, for any other kind."""
+    return tuple(_statement(words) for words in split(text))
 
 
 def _statement(words: Words) -> AnyStatement:
@@ -189,9 +118,11 @@ def _statement(words: Words) -> AnyStatement:
         return _create(words, place, start)
     if words.accept("DROP"):
         return _drop(words, place, start)
+    known = "which knows CREATE TABLE, CREATE VIEW, DROP TABLE and DROP VIEW"
+    instead = INSTEAD.get(words.peek())
     raise words.refuse(
-        f"{words.peek()} is not a statement of a pipeline, which knows CREATE TABLE, CREATE VIEW, "
-        "DROP TABLE and DROP VIEW"
+        f"{words.peek()} is no statement of a pipeline, {known}"
+        + (f"; instead, {instead}" if instead else "")
     )
 
 
@@ -202,7 +133,7 @@ def _drop(words: Words, place: Place, start: int) -> DropTable | DropView:
     elif words.accept("VIEW") or words.accept("MATERIALIZED", "VIEW"):
         kind = DropView
     else:
-        raise words.refuse(f"DROP {words.peek()} is not supported: only DROP TABLE and DROP VIEW are")
+        raise words.refuse(f"DROP {words.found} is not supported: only DROP TABLE and DROP VIEW are")
     if_exists = words.accept("IF", "EXISTS")
     name = words.name()
     words.done()
@@ -218,16 +149,25 @@ def _create(words: Words, place: Place, start: int) -> CreateTable | CreateView:
         return _create_view(words, place, start)
     if words.accept("RECURSIVE", "VIEW") or words.accept("RECURSIVE", "MATERIALIZED", "VIEW"):
         return _create_recursive(words, place, start)
-    raise words.refuse(f"CREATE {words.peek()} is not supported: only CREATE TABLE and CREATE VIEW are")
+    raise words.refuse(f"CREATE {words.found} is not supported: only CREATE TABLE and CREATE VIEW are")
 
 
 def _create_view(words: Words, place: Place, start: int) -> CreateView:
     if_not_exists = words.accept("IF", "NOT", "EXISTS")
     name = words.name()
-    if words.peek() == "(":
-        raise words.refuse("a column list of a view is not supported: name the columns in the query, with AS")
+    columns = _in_brackets(words, _view_column) if words.peek() == "(" else []
+    names, places = tuple(column for column, _ in columns), tuple(at for _, at in columns)
     query, query_place = _query(words)
-    return CreateView(name, place, words.slice(start, words.end), query, query_place, if_not_exists)
+    text = words.slice(start, words.end)
+    return CreateView(name, place, text, query, query_place, if_not_exists, names, places)
+
+
+def _view_column(words: Words) -> tuple[str, Place]:
+    place, name = words.place, words.name()
+    _comment(words)
+    if words.peek() not in {",", ")"}:
+        raise words.refuse(f"{words.found} after column {name}: a view's columns have the types of its query")
+    return name, place
 
 
 def _create_recursive(words: Words, place: Place, start: int) -> CreateRecursiveView:
@@ -235,80 +175,86 @@ def _create_recursive(words: Words, place: Place, start: int) -> CreateRecursive
     name = words.name()
     if words.peek() != "(":
         raise words.refuse(f"a recursive view says its columns and their types: {name} (a BIGINT, …)")
-    words.expect("(")
-    columns: list[str] = []
-    places: list[Place] = []
-    while not columns or words.accept(","):
-        places.append(words.place)
-        column = _column(words)
+    columns = _in_brackets(words, _column)
+    for column in columns:
         if column.is_key or column.lateness:
-            raise words.refuse("a view has neither PRIMARY KEY nor LATENESS")
-        columns.append(column.text)
-    words.expect(")")
+            raise Refused("a view has neither PRIMARY KEY nor LATENESS: leave it out", place=column.place)
     levels = None
     if words.accept("MAX", "RECURSION", "LEVEL"):
         if not words.peek().isdigit():
-            raise words.refuse(f"expected a number, found {words.peek() or 'the end'}")
-        levels = int(words.take().text)
+            raise words.refuse(f"expected a number, found {words.found}")
+        levels = int(words.take().spelled)
     query, query_place = _query(words)
-    text = words.slice(start, words.end)
-    columns_at = tuple(columns), tuple(places)
-    return CreateRecursiveView(name, place, text, query, query_place, if_not_exists, *columns_at, levels)
+    text, places = words.slice(start, words.end), tuple(column.place for column in columns)
+    texts = tuple(column.text for column in columns)
+    return CreateRecursiveView(
+        name, place, text, query, query_place, if_not_exists, (), places, texts, levels
+    )
 
 
 def _query(words: Words) -> tuple[str, Place]:
     """The query after AS, to the end of the statement, and where it starts."""
+    _comment(words)
     if words.peek() != "AS":
-        raise words.refuse(f"expected AS and the query of the view, found {words.peek() or 'the end'}")
-    after = words.take().end + 1
+        raise words.refuse(f"expected AS and the query of the view, found {words.found}")
+    after = words.take().end
     if not words.peek():
-        raise words.refuse("the view has no query")
+        raise words.refuse("the view has no query: write it after AS")
     query = words.slice(after, words.end)
-    return query, words.place_at(words.text.index(query, after))
+    return query, place_at(words.text, words.text.index(query, after))
+
+
+def _comment(words: Words) -> None:
+    """What is said for people."""
+    if words.accept("COMMENT"):
+        words.string()
 
 
 def _create_table(words: Words, place: Place, start: int) -> CreateTable:
     if_not_exists = words.accept("IF", "NOT", "EXISTS")
     name = words.name()
-    words.expect("(")
-    columns: list[str] = []
-    places: list[Place] = []
-    keys: list[tuple[str, ...]] = []
-    lateness: list[tuple[str, str]] = []
-    while True:
-        if words.accept("CONSTRAINT"):
-            words.name()
-            words.expect("PRIMARY", "KEY")
-            keys.append(_names(words))
-        elif words.accept("PRIMARY", "KEY"):
-            keys.append(_names(words))
-        else:
-            places.append(words.place)
-            column = _column(words)
-            columns.append(column.text)
-            keys.extend([(column.name,)] * column.is_key)
-            lateness.extend([(column.name, column.lateness)] if column.lateness else [])
-        if not words.accept(","):
-            break
-    words.expect(")")
+    if words.peek() == "AS":
+        raise words.refuse(f"CREATE TABLE … AS is not supported: CREATE VIEW {name} AS keeps it up to date")
+    parts = _in_brackets(words, _table_part)
+    _comment(words)
     if words.peek():
-        raise words.refuse(f"{words.peek()} after the columns of a table is not supported: leave it out")
+        raise words.refuse(
+            f"{words.peek()} after the columns of a table is not supported: leave it out, the pipeline keeps "
+            "the rows itself"
+        )
+    columns = [part for part in parts if isinstance(part, Column)]
+    keys = [part for part in parts if isinstance(part, Key)]
+    keys += [Key((column.name,), column.place) for column in columns if column.is_key]
+    late = [column for column in columns if column.lateness]
     if len(keys) > 1:
-        raise Refused(f"{place}: table {name} has more than one PRIMARY KEY: write PRIMARY KEY (a, b) once")
-    if len(lateness) > 1:
-        raise Refused(f"{place}: table {name} has more than one column with LATENESS: leave it at one")
-    text = words.slice(start, words.end)
-    of_columns = tuple(columns), tuple(places), keys[0] if keys else ()
-    return CreateTable(name, place, text, *of_columns, if_not_exists, *lateness)
+        raise Refused(
+            f"table {name} has more than one PRIMARY KEY: write PRIMARY KEY (a, b) once", place=keys[1].place
+        )
+    if len(late) > 1:
+        raise Refused(
+            f"table {name} has more than one column with LATENESS: leave it at one", place=late[1].place
+        )
+    return CreateTable(
+        name,
+        place,
+        words.slice(start, words.end),
+        tuple(column.text for column in columns),
+        tuple(column.place for column in columns),
+        keys[0].names if keys else (),
+        keys[0].place if keys else place,
+        if_not_exists,
+        (late[0].name, late[0].lateness) if late else None,
+    )
 
 
-def _names(words: Words) -> tuple[str, ...]:
+def _in_brackets(words: Words, read: Callable[[Words], T]) -> list[T]:
+    """One or several, between brackets and with commas."""
     words.expect("(")
-    names = [words.name()]
+    found = [read(words)]
     while words.accept(","):
-        names.append(words.name())
+        found.append(read(words))
     words.expect(")")
-    return tuple(names)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,22 +262,41 @@ class Column:
     """A column of a table: `text` is what Spark reads of it; `lateness` the text of an interval, or empty."""
 
     name: str
+    place: Place
     text: str
     is_key: bool
     lateness: str
 
 
-def _column(words: Words) -> Column:
-    if words.peek() in {"FOREIGN KEY", "FOREIGN", "UNIQUE", "CHECK", "PERIOD"}:
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The primary key of a table."""
+
+    names: tuple[str, ...]
+    place: Place
+
+
+def _table_part(words: Words) -> Column | Key:
+    if words.accept("CONSTRAINT"):
+        words.name()
+        if words.peek() != "PRIMARY":
+            raise words.refuse(f"{words.found} is not supported: a table has columns and a PRIMARY KEY")
+    place = words.place
+    if words.accept("PRIMARY", "KEY"):
+        return Key(tuple(_in_brackets(words, Words.name)), place)
+    if words.peek() in {"FOREIGN", "UNIQUE", "CHECK", "PERIOD"} and words.peek(1) in {"(", "KEY", "FOR"}:
         raise words.refuse(f"{words.peek()} is not supported: a table has columns and a PRIMARY KEY")
-    start = words.offset
+    return _column(words)
+
+
+def _column(words: Words) -> Column:
+    place, start = words.place, words.offset
     name = words.name()
     pieces: list[str] = []
     is_key, lateness, depth = False, "", 0
     while words.peek() and (depth or words.peek() not in {",", ")"}):
         before = words.offset
-        ours = not depth and words.peek() in {"PRIMARY", "PRIMARY KEY", "LATENESS"}
-        if ours:
+        if not depth and words.peek() in {"PRIMARY", "LATENESS"}:
             pieces.append(words.slice(start, before))
             if words.accept("LATENESS"):
                 lateness = _interval(words, name)
@@ -342,11 +307,10 @@ def _column(words: Words) -> Column:
             continue
         if not depth and words.peek() in {"DEFAULT", "GENERATED", "REFERENCES", "UNIQUE", "CHECK"}:
             raise words.refuse(f"{words.peek()} of column {name} is not supported: leave it out")
-        spelled = words.spelled(words.take())
-        if spelled in {"(", ")", "<", ">", ">>", "<>"}:
-            depth += spelled.count("(") + spelled.count("<") - spelled.count(")") - spelled.count(">")
+        spelled = words.take().spelled
+        depth += (spelled in {"(", "<"}) - (spelled in {")", ">"})
     pieces.append(words.slice(start, words.offset))
-    return Column(name, " ".join(filter(None, pieces)), is_key, lateness)
+    return Column(name, place, " ".join(filter(None, pieces)), is_key, lateness)
 
 
 def _interval(words: Words, column: str) -> str:
@@ -354,6 +318,6 @@ def _interval(words: Words, column: str) -> str:
     start = words.offset
     if words.peek() != "INTERVAL":
         raise words.refuse(f"LATENESS of column {column} is an interval: LATENESS INTERVAL '1 hour'")
-    while words.peek() not in {"", ",", ")", "NOT", "PRIMARY", "PRIMARY KEY", "COMMENT"}:
+    while words.peek() not in {"", ",", ")", "NOT", "PRIMARY", "COMMENT"}:
         words.take()
     return words.slice(start, words.offset)

@@ -11,7 +11,7 @@ def test_each_node_says_what_it_does_keeps_and_costs(script: Script) -> None:
         "CREATE TABLE t (a INT PRIMARY KEY, b STRING);"
         "CREATE VIEW v AS SELECT soundex(b) AS s, count(*) AS n FROM t GROUP BY soundex(b)"
     )
-    entries = describe(catalog.circuit)
+    entries = describe(catalog.circuit, {})["nodes"]
 
     assert [entry["node"] for entry in entries] == [
         "Source",

@@ -25,7 +25,8 @@ def strict(spark: SparkSession) -> Iterator[Planner]:
 
 
 def run(planner: Planner, text: str) -> Planner:
-    for change in planner.statements(text):
+    change = planner.script(text)
+    if change is not None:
         planner.load(change.plan)
     return planner
 

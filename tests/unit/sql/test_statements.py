@@ -2,14 +2,13 @@
 
 import pytest
 
-from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.errors import Place, Refused
 from tidemill.sql.statements import (
     CreateRecursiveView,
     CreateTable,
     CreateView,
     DropTable,
     DropView,
-    Place,
     parse,
 )
 
@@ -76,24 +75,42 @@ def test_a_primary_key_is_found_on_the_table_and_on_a_column(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\n\n  SELECT 1", "line 3, column 3: SELECT is not a statement of a pipeline"),
-        ("INSERT INTO t VALUES (1)", "INSERT is not a statement"),
+        ("\n\n  SELECT 1", "line 3, column 3: SELECT is no statement of a pipeline"),
+        ("INSERT INTO t VALUES (1)", "rows come and go with p.insert()"),
+        ("MERGE INTO t USING u ON a = b", "rows come and go with p.insert()"),
+        ("SET spark.sql.ansi.enabled = false", "it belongs to the Spark session"),
+        ("DECLARE VARIABLE x INT", "it belongs to the Spark session"),
+        ("ALTER TABLE t ADD COLUMN b INT", "DROP it, then CREATE it anew"),
+        ("REFRESH TABLE t", "p.step() brings views up to date"),
+        ("SHOW TABLES", "p.tables and p.views"),
+        ("GRANT SELECT ON t TO u", "GRANT is no statement of a pipeline, which knows CREATE TABLE"),
         ("CREATE OR REPLACE VIEW v AS SELECT 1", "DROP first"),
         ("CREATE TEMPORARY VIEW v AS SELECT 1", "CREATE TEMPORARY is not supported"),
         ("CREATE FUNCTION f AS 'x'", "CREATE FUNCTION is not supported"),
         ("DROP FUNCTION f", "DROP FUNCTION is not supported"),
         ("CREATE VIEW a.b AS SELECT 1", "names have one part"),
-        ("CREATE VIEW v (a) AS SELECT 1", "name the columns in the query"),
+        ("CREATE VIEW v (a INT) AS SELECT 1", "line 1, column 18: INT after column a: a view's columns have"),
+        ("CREATE VIEW v () AS SELECT 1", "expected a name, found )"),
+        ("CREATE VIEW v COMMENT x AS SELECT 1", "line 1, column 23: expected a string, found X"),
+        ("CREATE VIEW v TBLPROPERTIES ('a' = 'b') AS SELECT 1", "expected AS and the query of the view"),
         ("CREATE VIEW v AS", "no query"),
         ("CREATE VIEW v SELECT 1", "expected AS"),
         ("CREATE TABLE t (a INT) USING parquet", "line 1, column 24: USING after the columns"),
+        ("CREATE TABLE t (a INT) PARTITIONED BY (a)", "leave it out, the pipeline keeps the rows itself"),
+        ("CREATE TABLE t AS SELECT 1", "CREATE VIEW t AS keeps it up to date"),
+        ("CREATE STREAMING TABLE t (a INT)", "line 1, column 8: CREATE STREAMING is not supported"),
+        ("CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 0))", "column 37: CHECK is not supported"),
         ("CREATE TABLE t (a INT DEFAULT 3)", "DEFAULT of column a"),
         ("CREATE TABLE t (a INT, UNIQUE (a))", "UNIQUE is not supported"),
-        ("CREATE TABLE t (a INT PRIMARY KEY, PRIMARY KEY (a))", "more than one PRIMARY KEY"),
+        (
+            "CREATE TABLE t (a INT PRIMARY KEY, PRIMARY KEY (a))",
+            "column 17: table t has more than one PRIMARY",
+        ),
         ("CREATE TABLE t (a INT", "expected ), found the end"),
         ("CREATE TABLE t", "expected (, found the end"),
         ("DROP TABLE t CASCADE", "CASCADE is not understood"),
-        ("CREATE VIEW v AS SELECT 'abc", "cannot be split into words"),
+        ("CREATE VIEW v AS\n SELECT 'abc", "line 2, column 9: what starts here with ' has no end"),
+        ("DROP TABLE t /* and", "line 1, column 14: the comment that starts here has no end"),
     ],
 )
 def test_what_is_no_statement_of_a_pipeline_is_refused_with_its_place(text: str, message: str) -> None:
@@ -101,6 +118,23 @@ def test_what_is_no_statement_of_a_pipeline_is_refused_with_its_place(text: str,
         parse(text)
 
     assert message in str(refused.value)
+
+
+def test_a_view_may_name_its_columns_and_all_may_have_comments() -> None:
+    table, view, recursive = parse(
+        """CREATE TABLE t (a INT COMMENT 'one; two', b INT) COMMENT "the; table";
+        CREATE VIEW v (x COMMENT 'an x', `a b`) COMMENT 'it\\'s; a view' AS SELECT a, b FROM t;
+        CREATE RECURSIVE VIEW r (a INT COMMENT 'a') COMMENT 'r' AS SELECT 1"""
+    )
+
+    assert isinstance(table, CreateTable)
+    assert table.columns == ("a INT COMMENT 'one; two'", "b INT")
+    assert isinstance(view, CreateView)
+    assert view.names == ("x", "a b")
+    assert view.places == (Place(2, 24), Place(2, 42))
+    assert view.query == "SELECT a, b FROM t"
+    assert isinstance(recursive, CreateRecursiveView)
+    assert recursive.columns == ("a INT COMMENT 'a'",)
 
 
 def test_a_recursive_view_says_its_columns_and_how_deep_it_may_go() -> None:

@@ -15,10 +15,11 @@ EXAMPLES = """Keeps answers fresh and work done, coordinated by nothing but a da
   tidemill up                                      a node on this machine
   tidemill up --store postgresql://db/tidemill     one more node of a cluster
   tidemill node list --json                        which nodes there are
+  tidemill pipeline explain auctions.sql           how views in SQL would be kept up to date
   tidemill doctor                                  is this machine fit
 """
 
-NOUNS = ("up", "demo", "node", "cluster", "config", "token", "doctor", "version")
+NOUNS = ("up", "demo", "node", "cluster", "config", "token", "pipeline", "doctor", "version")
 
 
 class Nouns(TyperGroup):

@@ -8,26 +8,32 @@ position an expression finds an attribute; a *fragment* is an expression that Sp
 as SQL over columns c0, c1, …
 
 Read `session`, `plans`, `expression`, `literal`, `fragment`, `spelling`; `changing`, `clocks` and
-`settings` guard the answers, `table` reads CREATE TABLE, `recompute` has Spark run a query from scratch.
+`settings` guard the answers, `columns` and `table` the types that are kept; `origin` tells where all of it
+stands in the user's text, `recompute` has Spark run a query from scratch.
 """
 
 from pyspark.sql import DataFrame as Frame
 
 from tidemill.sql.catalyst.changing import settled
+from tidemill.sql.catalyst.columns import check_columns
 from tidemill.sql.catalyst.fragment import Fragments
 from tidemill.sql.catalyst.plans import PLANS, Reader
 from tidemill.sql.catalyst.recompute import compute, hold
-from tidemill.sql.catalyst.session import Frames
+from tidemill.sql.catalyst.session import Frames, told_by_spark
 from tidemill.sql.catalyst.settings import settings
 from tidemill.sql.catalyst.table import columns_of, lateness_of, table_schema
 from tidemill.sql.relation import AnyRelation
 
 
-def read(frames: Frames, frame: Frame) -> AnyRelation:
-    """The query that a frame stands for. Raises `Refused` for what cannot be kept or is not known."""
+def read(frames: Frames, frame: Frame, names: tuple[str, ...] = ()) -> AnyRelation:
+    """The query that a frame stands for, whose columns are to have these names, if any are given.
+
+    Raises `Refused` for what cannot be kept or is not known.
+    """
+    analyzed = frame._jdf.queryExecution().analyzed()
     plan = settled(frames, frame)
-    fragments = Fragments(frames, frame._jdf.queryExecution().analyzed())
-    return Reader(frames, fragments, PLANS).read(frames.optimized(frame, plan))
+    check_columns(analyzed, names)
+    return Reader(frames, Fragments(frames, analyzed), PLANS).read(frames.optimized(frame, plan))
 
 
 __all__ = [
@@ -38,6 +44,7 @@ __all__ = [
     "hold",
     "lateness_of",
     "read",
-    "table_schema",
     "settings",
+    "table_schema",
+    "told_by_spark",
 ]

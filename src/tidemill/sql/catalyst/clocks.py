@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from tidemill.pipeline.errors import Refused
 from tidemill.sql.catalyst.expression import expressions_of, items, kind_of, place_of
+from tidemill.sql.catalyst.origin import written
 from tidemill.sql.catalyst.session import jvm
 
 CLOCKS = {
@@ -99,8 +100,9 @@ def _clocks(node: JavaObject) -> Iterator[JavaObject]:
 def _refuse(found: Iterator[JavaObject]) -> None:
     for node in found:
         raise Refused(
-            f"{place_of(node)}{CLOCKS[kind_of(node)]} gives another value each time: compare a column "
-            "with it in a WHERE, or compute it before the rows are inserted"
+            f"{written(node) or CLOCKS[kind_of(node)]} gives another value each time: compare a column with "
+            "it in a WHERE, or compute it before the rows are inserted",
+            place=place_of(node),
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 
-from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.errors import Place, Refused
 from tidemill.pipeline.plan.expression import Call, Column, Tree
 from tidemill.sql.catalyst import decimals, intervals, literal
 from tidemill.sql.catalyst.session import place
@@ -36,6 +36,7 @@ SUBQUERIES = {
 OPTIONS = {"timeZoneId": "zone", "escapeChar": "escape"}
 """Our names of Catalyst's fields, where they differ; those that say how to fail are the option `mode`."""
 CHANGING = {
+    "CurrentTime": "current_time()",
     "Rand": "rand()",
     "Randn": "randn()",
     "RandStr": "randstr()",
@@ -45,7 +46,11 @@ CHANGING = {
     "MonotonicallyIncreasingID": "monotonically_increasing_id()",
     "SparkPartitionID": "spark_partition_id()",
     "InputFileName": "input_file_name()",
+    "InputFileBlockStart": "input_file_block_start()",
+    "InputFileBlockLength": "input_file_block_length()",
+    "CallMethodViaReflection": "reflect()",
 }
+"""By Catalyst's class, how SQL writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +85,8 @@ def kind_of(node: JavaObject) -> str:
     return str(node.getClass().getName()).rsplit(".", 1)[-1].rstrip("$")
 
 
-def place_of(node: JavaObject) -> str:
-    """Where in the query the node comes from, as the start of a message; empty if that is not known."""
+def place_of(node: JavaObject) -> Place | None:
+    """Where in the query a plan or expression comes from, if that is known."""
     origin = node.origin()
     return place(origin.line(), origin.startPosition())
 
@@ -128,12 +133,16 @@ def _refuse(node: JavaObject, kind: str) -> None:
     """Raise `Refused` for what has no fixed value, or not one of this row alone."""
     if kind in SUBQUERIES:
         raise Refused(
-            f"{place_of(node)}{SUBQUERIES[kind]} is not supported yet: make it a view of its own and join it"
+            f"{SUBQUERIES[kind]} is not supported yet: make it a view of its own and join it",
+            place=place_of(node),
         )
-    if kind in CHANGING or not node.deterministic():
+    if not node.deterministic():
+        while changing := [child for child in items(node.children()) if not child.deterministic()]:
+            node = changing[0]
+        shown = CHANGING.get(kind_of(node)) or node.sql()
         raise Refused(
-            f"{place_of(node)}{CHANGING.get(kind, node.sql())} gives another value each time: "
-            "compute it before the rows are inserted"
+            f"{shown} gives another value each time: compute it before the rows are inserted",
+            place=place_of(node),
         )
     if kind == "OuterReference":
         raise Refused(f"{node.name()} in this place: compare a value of the row with it in a WHERE")

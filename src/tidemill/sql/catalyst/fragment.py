@@ -1,6 +1,7 @@
 """SQL texts of expressions that run in Spark itself: written by Catalyst, and read back as a proof."""
 
 import json
+import re
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -12,6 +13,7 @@ from pyspark.sql.types import StructType
 from tidemill.pipeline.errors import Refused
 from tidemill.sql.catalyst.expression import TRANSPARENT, Scope, items, kind_of, place_of
 from tidemill.sql.catalyst.intervals import CONVERSION
+from tidemill.sql.catalyst.origin import place_of_word, written
 from tidemill.sql.catalyst.session import Frames, jvm, unlogged
 from tidemill.sql.catalyst.spelling import Spelling
 
@@ -27,6 +29,7 @@ class Fragments:
 
     def __init__(self, frames: Frames, analyzed: JavaObject) -> None:
         self._spark = frames.spark
+        self.analyzed = analyzed
         self._functions = frames.functions
         self._spelling = Spelling(frames, analyzed)
         self._frames: dict[str, DataFrame] = {}
@@ -43,7 +46,24 @@ class Fragments:
                 with self._functions.callable():
                     if _reads_back(text, wanted, frame):
                         return text
-        raise Refused(f"{place_of(node)}{_construct(node, wanted)}")
+        raise self._refusal(node, wanted)
+
+    def _refusal(self, node: JavaObject, wanted: JavaObject) -> Refused:
+        """What is refused, and what to do instead."""
+        spelled, text, place = str(wanted.sql()), written(node), place_of(node)
+        if kind_of(node) == "Alias":
+            text = re.sub(rf"\s+(AS\s+)?`?{re.escape(node.name())}`?$", "", text, flags=re.IGNORECASE)
+            node = node.child()
+        instead = "compute it before the rows are inserted"
+        if "precisetimestampconversion" in spelled:
+            text, instead = "window() over this time", "compute the time in a view of its own"
+            place = place_of_word("window", node, self.analyzed)
+        elif "mapsort(" in spelled:
+            text, instead = "a map as the key of groups", "group by array_sort(map_entries(…)) of it"
+            place = place_of_word("GROUP", self.analyzed)
+        text = text or str(node.sql())
+        shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+        return Refused(f"{shown} is not supported yet in a view: {instead}", place=place)
 
     def _frame(self, schema: Any) -> DataFrame:
         key = json.dumps(schema)
@@ -68,16 +88,6 @@ class Fragments:
             return node
         renamed = [self._renamed(child, scope, columns) for child in children]
         return node.withNewChildren(jvm(self._spark).org.apache.spark.api.python.PythonUtils.toSeq(renamed))
-
-
-def _construct(node: JavaObject, wanted: JavaObject) -> str:
-    """What is refused, and what to do instead."""
-    text = str((node.child() if kind_of(node) == "Alias" else node).sql())
-    instead = "compute it before the rows are inserted"
-    if "precisetimestampconversion" in str(wanted.sql()):
-        text, instead = "window() over this time", "compute the time in a view of its own"
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-    return f"{shown} is not supported yet in a view: {instead}"
 
 
 def _reads_back(text: str, wanted: JavaObject, frame: DataFrame) -> bool:

@@ -7,15 +7,20 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tidemill.pipeline.errors import NoSuchName, Refused
+from tidemill.pipeline.errors import NoSuchName, Place, Refused
 from tidemill.pipeline.runtimes.functions import Functions
+from tidemill.sql.words import place_at
 
 SPARKS_PLACE = re.compile(r";? \(?line \d+,? pos \d+\)?$")
+CONTEXT = re.compile(r"== SQL .*\(line (\d+), position (\d+)\) ==")
+STREAM = re.compile(r"\bSTREAM\b", re.IGNORECASE)
+JAVA = re.compile(r"\b(?:java|org\.apache|scala)\.\w+\.")
+CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
 
 
 class Frames:
@@ -47,6 +52,13 @@ class Frames:
         self._frames[name] = schema, frame
         self._names[_number(frame)] = name
 
+    def copy(self) -> "Frames":
+        """The same frames, to be added to and taken away from apart."""
+        other = Frames(self.spark)
+        other.functions = self.functions
+        other._frames, other._names = dict(self._frames), dict(self._names)
+        return other
+
     def frame(self, name: str) -> DataFrame:
         """The table or view, to build queries on."""
         if name not in self._frames:
@@ -74,14 +86,15 @@ class Frames:
         session = self.clone(text, lambda name: self._frames[name][1])
         # Spark counts lines and columns from the start of what it is given.
         padded = "\n" * (line - 1) + " " * (column - 1) + text
-        try:
-            with unlogged():
-                plan = session.sessionState().sqlParser().parseQuery(padded)
-                return DataFrame(self.rows(session, plan), self.spark)
-        except (AnalysisException, ParseException) as error:
-            raise Refused(_place(error) + told(error)) from error
-        except IllegalArgumentException as error:
-            raise Refused(told(error)) from error
+        with told_by_spark(", ".join(self._frames)):
+            plan = session.sessionState().sqlParser().parseQuery(padded)
+            if plan.isStreaming():
+                found = STREAM.search(padded)
+                raise Refused(
+                    "STREAM is not supported: name the table itself, views follow its changes",
+                    place=found and place_at(padded, found.start()),
+                )
+            return DataFrame(self.rows(session, plan), self.spark)
 
     def clone(self, text: str, frames: Callable[[str], DataFrame | None]) -> JavaObject:
         """A session like the user's, in which the names that the text may mean stand for these frames.
@@ -107,14 +120,9 @@ class Frames:
         fails over the query, as it does for some that it has found to be well-formed.
         """
         session = frame._jdf.sparkSession()
-        try:
-            with self._active(session), unlogged():
-                plan = analyzed or frame._jdf.queryExecution().analyzed()
-                return session.sessionState().optimizer().execute(plan)
-        except PySparkException as error:
-            raise Refused(told(error)) from error
-        except Py4JJavaError as error:
-            raise Refused(f"Spark cannot optimize it: {error.java_exception.toString()}") from error
+        with self._active(session), told_by_spark():
+            plan = analyzed or frame._jdf.queryExecution().analyzed()
+            return session.sessionState().optimizer().execute(plan)
 
     @contextmanager
     def _active(self, session: JavaObject) -> Iterator[None]:
@@ -170,21 +178,45 @@ def _number(frame: DataFrame) -> int:
     return int(frame._jdf.logicalPlan().rdd().id())
 
 
+@contextmanager
+def told_by_spark(names: str = "") -> Iterator[None]:
+    """Within it, what Spark has against a query is raised as `Refused`, in its words and at its place.
+
+    `names` are the tables and views that there are, for one that is not.
+    """
+    try:
+        with unlogged():
+            yield
+    except (PySparkException, Py4JJavaError) as error:
+        text = told(error)
+        if text.startswith("[TABLE_OR_VIEW_NOT_FOUND]"):
+            text = f"{text.partition(' Verify')[0]} The pipeline has: {names or 'none yet'}"
+        raise Refused(text, place=_place(error)) from error
+
+
 def told(error: Exception) -> str:
-    """The first line of what Spark says, without the place that it found."""
+    """The first line of what Spark says, without the place that it found, nor the names of Java's classes."""
     lines = (line for line in str(error).splitlines() if line.strip())
-    return SPARKS_PLACE.sub("", next(lines, "Spark refused the query").rstrip("; "))
+    text = SPARKS_PLACE.sub("", CLASS.sub("", next(lines, "")).rstrip("; "))
+    if isinstance(error, Py4JJavaError) or not text or JAVA.search(text):
+        return "Spark itself fails over this query, by a mistake of its own: write it in another way"
+    return text
 
 
-def _place(error: AnalysisException | ParseException) -> str:
-    """Where Spark found it, as the start of a message; empty if that is not known."""
-    found = getattr(error, "_origin", None)
-    return place(found.line(), found.startPosition()) if found is not None else ""
+def _place(error: PySparkException | Py4JJavaError) -> Place | None:
+    """Where Spark found it: some errors know the line, others the part of the text that they are about."""
+    if isinstance(error, AnalysisException | ParseException) and (java := getattr(error, "_origin", None)):
+        known = place(java.line(), java.startPosition())
+        if known:
+            return known
+    for context in error.getQueryContext() if isinstance(error, PySparkException) else ():
+        if found := CONTEXT.match(context.summary()):
+            return Place(int(found[1]), int(found[2]))
+    return None
 
 
-def place(line: JavaObject, start: JavaObject) -> str:
+def place(line: JavaObject, start: JavaObject) -> Place | None:
     """Of what Spark knows: the line from 1, the position in it from 0; neither may be there."""
     if line.isEmpty():
-        return ""
-    column = "" if start.isEmpty() else f", column {start.get() + 1}"
-    return f"line {line.get()}{column}: "
+        return None
+    return Place(line.get(), 1 if start.isEmpty() else start.get() + 1)

@@ -7,6 +7,7 @@ from tidemill.pipeline.plan import node as nodes
 from tidemill.pipeline.plan.node import AnyNode, Node
 from tidemill.pipeline.zset import from_ipc
 from tidemill.sql.explain.words import (
+    arranged_by,
     columns,
     distinct,
     each,
@@ -75,14 +76,14 @@ def _arrange(node: nodes.Arrange, inputs: Inputs) -> str:
 @does.register
 def _join(node: nodes.Join, inputs: Inputs) -> str:
     names = _read(inputs)
-    sides = (f"({columns(names_of(one), _arranged_by(one))})" for one in inputs)
+    sides = (f"({columns(names_of(one), arranged_by(one))})" for one in inputs)
     return " = ".join(sides) + (f" where {text(node.condition, names)}" if node.condition else "")
 
 
 @does.register
 def _mark(node: nodes.Mark, inputs: Inputs) -> str:
     names = _read(inputs)
-    held = columns(names, _arranged_by(inputs[0]))
+    held = columns(names, arranged_by(inputs[0]))
     return f"{names_of(node)[-1]}: whether ({held}) is in ({', '.join(names_of(inputs[1]))})"
 
 
@@ -177,12 +178,6 @@ def _carried(node: AnyNode) -> list[str]:
     """The names of the columns that a node puts out: those of a `Combine` start with its keys."""
     names = names_of(node)
     return [names[index] for index in node.keys] if isinstance(node, nodes.Combine) else names
-
-
-def _arranged_by(node: AnyNode) -> tuple[int, ...]:
-    if isinstance(node, nodes.Source):
-        return node.shard_key
-    return node.key if isinstance(node, nodes.Arrange) else ()
 
 
 def _selected(node: AnyNode, values: Sequence[str], where: str | None) -> str:

@@ -1,13 +1,14 @@
 """Words for the parts of a node: columns, expressions, calls, orders, clocks."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
 from tidemill.pipeline import types
 from tidemill.pipeline.plan import node as nodes
 from tidemill.pipeline.plan.clock import Clock
-from tidemill.pipeline.plan.expression import Call, Column, Tree
-from tidemill.pipeline.plan.node import AggregateCall, Node
+from tidemill.pipeline.plan.expression import Column, Literal, Tree
+from tidemill.pipeline.plan.node import AggregateCall, AnyNode, Node
 
 INFIX = {
     "Add": "+",
@@ -27,6 +28,7 @@ INFIX = {
 }
 QUIET = {"mode": "ANSI"}
 """An option with this value says nothing new."""
+ADDRESS = re.compile(r"\b(Unsafe|Generic)\w+@")
 HIDDEN = {"zone", "fromType", "toType"}
 """Options that say what the pipeline's settings or the types of the expression say."""
 
@@ -35,8 +37,8 @@ def text(tree: Tree, names: Sequence[str]) -> str:
     """An expression over columns of these names, close to how SQL writes it."""
     if isinstance(tree, Column):
         return names[tree.index]
-    if not isinstance(tree, Call):
-        return str(tree)
+    if isinstance(tree, Literal):
+        return constant(tree)
     arguments = [text(argument, names) for argument in tree.arguments]
     shown = options(tree.options)
     if tree.function in INFIX and not shown:
@@ -44,6 +46,11 @@ def text(tree: Tree, names: Sequence[str]) -> str:
     if tree.function == "Cast":
         return f"Cast({arguments[0]} AS {types.sql_name(tree.type)}{shown})"
     return f"{tree.function}({', '.join(arguments)}{shown})"
+
+
+def constant(value: Literal) -> str:
+    """As Spark SQL writes it, unless that is the address of an array, map or struct."""
+    return repr(value.value.as_py()) if ADDRESS.search(value.text) else value.text
 
 
 def options(known: dict[str, str]) -> str:
@@ -65,12 +72,19 @@ def distinct(given: list[str]) -> list[str]:
     return [name if count[name] == 1 else f"{name}#{index}" for index, name in enumerate(given)]
 
 
+def arranged_by(node: AnyNode) -> tuple[int, ...]:
+    """By which columns a side of a join is kept."""
+    if isinstance(node, nodes.Source):
+        return node.shard_key
+    return node.key if isinstance(node, nodes.Arrange) else ()
+
+
 def columns(names: Sequence[str], positions: Sequence[int]) -> str:
     return ", ".join(names[index] for index in positions)
 
 
 def called(names: Sequence[str], call: AggregateCall) -> str:
-    arguments = [names[column] for column in call.columns] + list(map(str, call.constants))
+    arguments = [names[column] for column in call.columns] + list(map(constant, call.constants))
     condition = "" if call.filter is None else f" where {names[call.filter]}"
     known = {name: value for name, value in call.options.items() if name not in {"name", "code"}}
     name = call.options.get("name", call.function)

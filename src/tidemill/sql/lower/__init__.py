@@ -64,7 +64,12 @@ def lower(relation: AnyRelation, catalog: Catalog, name: str, epoch: int = 0) ->
     circuit, moved = finish(build.nodes, len(catalog.circuit.nodes), view)
     chosen = {name: key for name, key in shard_keys.items() if catalog.tables[name].shard_key is None}
     sources = {name: moved[position] for name, position in build.sources.items()}
-    return Addition(circuit, moved[view], relation.schema, chosen, sources)
+    origins = {
+        circuit.fingerprints[moved[position]]: found
+        for position, found in build.origins.items()
+        if moved.get(position, -1) >= len(catalog.circuit.nodes)
+    }
+    return Addition(circuit, moved[view], relation.schema, chosen, sources, origins)
 
 
 __all__ = ["lower", "RULES"]

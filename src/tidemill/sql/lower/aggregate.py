@@ -84,7 +84,7 @@ def lower_aggregate(relation: AnyRelation, build: Builder) -> Rows | None:
     if not isinstance(relation, Aggregate):
         return None
     arguments = Arguments(relation.keys)
-    functions = tuple(arguments.call(one, relation.place) for one in of_one_row(relation.functions))
+    functions = tuple(arguments.call(one) for one in of_one_row(relation.functions))
     rows = only(build, build.lower(relation.child), arguments.scalars)
     order = _order(build, rows, len(relation.keys))
     position = build.put(rows)
@@ -106,10 +106,10 @@ class Arguments:
     def __init__(self, keys: Sequence[Scalar]) -> None:
         self.scalars = list(keys)
 
-    def call(self, function: Function, place: str) -> AggregateCall:
+    def call(self, function: Function) -> AggregateCall:
         """The function with its argument and filter as columns. Raises `Refused` if it is not one of ours."""
         if function.name not in FUNCTIONS:
-            raise _refusal(function, place)
+            raise _refusal(function)
         if function.name == "Count":
             return self._count(function)
         count = CONSTANTS.get(function.name, len(function.arguments))
@@ -150,12 +150,14 @@ class Arguments:
         return self.scalars.index(scalar)
 
 
-def _refusal(function: Function, place: str) -> Refused:
-    called = f"{function.place or place}{function.written or function.text}"
+def _refusal(function: Function) -> Refused:
+    called, place = function.written or function.text, function.place
     if function.name in INSTEAD:
-        return Refused(f"{called} depends on the order of rows: use {INSTEAD[function.name]}")
+        return Refused(f"{called} depends on the order of rows: use {INSTEAD[function.name]}", place=place)
     known = ", ".join(FUNCTIONS.values())
-    return Refused(f"{called} is not supported yet in a view: the aggregate functions are {known}")
+    return Refused(
+        f"{called} is not supported yet in a view: the aggregate functions are {known}", place=place
+    )
 
 
 def _is_constant(tree: Tree) -> bool:

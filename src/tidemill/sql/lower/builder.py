@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan.expression import Call, Column, Tree, columns_of, walk
 from tidemill.pipeline.plan.node import AnyNode, Exchange, Select, Source
 from tidemill.sql.catalog import Catalog
-from tidemill.sql.relation import AnyRelation
+from tidemill.sql.relation import AnyRelation, Origin
 
 Spread = frozenset[tuple[int, ...]]
 """The keys by which a node's rows lie with their owners: several when columns are equal, none if unknown."""
@@ -25,6 +25,7 @@ class Rows:
     where: Tree | None
     columns: tuple[Tree, ...]
     schema: Any
+    origins: tuple[Origin, ...] = field(default=(), compare=False)
 
 
 Rule = Callable[[AnyRelation, "Builder"], Rows | None]
@@ -42,24 +43,37 @@ class Builder:
         self.catalog = catalog
         self.shard_keys = shard_keys
         self.rules = rules
+        self.origins: dict[int, tuple[Origin, ...]] = {}
+        """By the position of a node, what of the query it comes from."""
+        self._origin = Origin()
         self._spread: dict[int, Spread] = {}
         self._known: dict[bytes, int] = {}
 
     def lower(self, relation: AnyRelation) -> Rows:
-        """The nodes that compute a relation. Raises `Refused` if there is no rule for it."""
-        for rule in self.rules:
-            rows = rule(relation, self)
-            if rows is not None:
-                return rows
-        raise Refused(f"{relation.place}{type(relation).__name__} is not supported yet in a view")
+        """The nodes that compute a relation. Raises `Refused`, with its place, if there is no rule for it."""
+        around, self._origin = self._origin, relation.origin
+        try:
+            for rule in self.rules:
+                rows = rule(relation, self)
+                if rows is not None:
+                    return rows
+            raise Refused(f"{type(relation).__name__} is not supported yet in a view")
+        except Refused as error:
+            error.place = error.place or relation.origin.place
+            raise
+        finally:
+            self._origin = around
 
-    def add(self, node: AnyNode, spread: Iterable[tuple[int, ...]] = ()) -> int:
+    def add(
+        self, node: AnyNode, spread: Iterable[tuple[int, ...]] = (), origins: tuple[Origin, ...] = ()
+    ) -> int:
         """The position of the node: a new one, or that of an equal node of this view."""
         _ = node.schema  # a type that cannot be kept is refused here
         text = msgspec.json.encode(node, order="deterministic")
         position = self._known.setdefault(text, len(self.nodes))
         if position == len(self.nodes):
             self.nodes.append(node)
+            self.origins[position] = origins or (self._origin,)
             self._spread[position] = frozenset(spread)
         return position
 
@@ -85,7 +99,8 @@ class Builder:
         if computed & tested or any(reads[index] > 1 for index in computed):
             rows = self.all_of(self.put(rows))
         where = rows.where if where is None else conjunction(rows.where, substitute(where, rows.columns))
-        return Rows(rows.base, where, tuple(substitute(tree, rows.columns) for tree in columns), schema)
+        columns = tuple(substitute(tree, rows.columns) for tree in columns)
+        return Rows(rows.base, where, columns, schema, (*rows.origins, self._origin))
 
     def put(self, rows: Rows) -> int:
         """The position of a node with these rows, whose columns are exactly these."""
@@ -93,7 +108,7 @@ class Builder:
         if rows.where is None and rows.columns == whole.columns:
             return rows.base
         node = Select((rows.base,), rows.schema, rows.where, rows.columns)
-        return self.add(node, self.spread_of(rows))
+        return self.add(node, self.spread_of(rows), rows.origins)
 
     def spread_of(self, rows: Rows) -> Spread:
         places = {

@@ -29,12 +29,12 @@ def lower_distinct_functions(relation: AnyRelation, build: Builder) -> Rows | No
     values = _values(relation)
     if not values:
         return None
-    place, count = relation.place, len(relation.keys)
+    origin, count = relation.origin, len(relation.keys)
     groups = relation.group_schema["fields"]
     fields = groups[:count] + [_field(f"value{index}", one.tree) for index, one in enumerate(values)]
     schema = _struct(fields)
     grouping = (*relation.keys, *values)
-    distinct = Aggregate(schema, place, relation.child, grouping, (), _columns(schema), schema)
+    distinct = Aggregate(schema, origin, relation.child, grouping, (), _columns(schema), schema)
     child: AnyRelation = distinct
     others = tuple(one for one in relation.functions if DISTINCT not in one.options)
     is_value = None
@@ -62,7 +62,11 @@ def _values(relation: Aggregate) -> list[Scalar]:
             own = [one for index, one in enumerate(own or function.arguments[:1]) if one not in own[:index]]
             same = wanted is None or (len(own) == len(wanted) and all(one in own for one in wanted))
             if function.filter or not same:
-                raise Refused(f"{function.place or relation.place}{function.text} is not supported yet here")
+                raise Refused(
+                    f"{function.text} is not supported yet beside other DISTINCT ones: compute it in a view "
+                    "of its own",
+                    place=function.place,
+                )
             wanted = own
     return wanted or []
 
@@ -90,8 +94,8 @@ def _beside(distinct: Aggregate, whole: Aggregate) -> Union:
         (distinct, (*_columns(distinct.schema), _constant(True), *(_null(one["type"]) for one in fields))),
         (whole, (*columns[:count], *nulls, _constant(False), *columns[count:])),
     )
-    place = whole.place
-    return Union(schema, place, tuple(Project(schema, place, child, one) for child, one in rows))
+    origin = whole.origin
+    return Union(schema, origin, tuple(Project(schema, origin, child, one) for child, one in rows))
 
 
 def _columns(schema: Any) -> tuple[Scalar, ...]:

@@ -38,7 +38,9 @@ def lower_join(relation: AnyRelation, build: Builder) -> Rows | None:
         return _outer(build, relation, left, right)
     if relation.kind in MARKED:
         return _by_mark(build, relation, left, right)
-    raise Refused(f"{relation.place}a join of kind {relation.kind} is not supported yet in a view")
+    raise Refused(
+        f"a join of kind {relation.kind} is not supported yet in a view: write it with WHERE EXISTS"
+    )
 
 
 def _with_one_partner(build: Builder, relation: Join) -> Join:
@@ -48,14 +50,14 @@ def _with_one_partner(build: Builder, relation: Join) -> Join:
     """
     if relation.condition is not None or not relation.keys:
         raise Refused(
-            f"{relation.place}a correlated subquery that gives one value, but neither by an aggregate nor by "
-            "equality alone, is not supported yet in a view: write max() or min() of it"
+            "a correlated subquery that gives one value, but neither by an aggregate nor by equality alone, "
+            "is not supported yet in a view: write max() or min() of it"
         )
     right, theirs = relation.right, tuple(other for _, other in relation.keys)
     if not is_unique(right, theirs, build.catalog):
         swapped = tuple((other, one) for one, other in relation.keys)
-        asked = Join(right.schema, relation.place, "LeftSemi", right, relation.left, swapped, None)
-        right = AtMostOne(right.schema, relation.place, asked, theirs)
+        asked = Join(right.schema, relation.origin, "LeftSemi", right, relation.left, swapped, None)
+        right = AtMostOne(right.schema, relation.origin, asked, theirs)
     return replace(relation, kind="LeftOuter", right=right)
 
 

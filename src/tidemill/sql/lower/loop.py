@@ -26,7 +26,7 @@ def lower_loop(relation: AnyRelation, build: Builder) -> Rows | None:
     for inner in body.nodes:
         if isinstance(inner, INNER) and (not isinstance(inner, node.Aggregate) or inner.keys):
             continue
-        raise Refused(f"{relation.place}{_construct(inner)} is not supported inside a recursive query")
+        raise Refused(f"{_construct(inner)} is not supported inside a recursive query")
     loop = node.Loop(tuple(body.inputs), relation.schema, tuple(body.nodes), relation.limit)
     return build.all_of(build.add(loop, [()]))
 

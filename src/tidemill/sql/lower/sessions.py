@@ -22,7 +22,7 @@ def lower_sessions(relation: AnyRelation, build: Builder) -> Rows | None:
     kind = fields[at]["type"]
     columns = (*(rows.columns[index] for index in others), *_ends(rows.columns[at], kind["fields"]))
     schema = {"type": "struct", "fields": [*(fields[index] for index in others), *kind["fields"]]}
-    keys = tuple(others.index(_column(key, relation.place)) for key in relation.keys)
+    keys = tuple(others.index(_column(key)) for key in relation.keys)
     position = build.exchanged(build.put(Rows(rows.base, rows.where, columns, schema)), keys)
     start, end = len(others), len(others) + 1
     sessions = build.add(node.Sessions((position,), schema, keys, start, end), [keys])
@@ -42,9 +42,9 @@ def _ends(session: Tree, fields: Any) -> tuple[Tree, ...]:
     )
 
 
-def _column(key: Scalar, place: str) -> int:
+def _column(key: Scalar) -> int:
     if not isinstance(key.tree, Column):
-        raise Refused(f"{place}{key.tree} beside session_window: compute it in a view of its own")
+        raise Refused(f"{key.tree} beside session_window: compute it in a view of its own")
     return key.tree.index
 
 

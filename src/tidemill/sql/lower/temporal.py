@@ -40,6 +40,7 @@ def _filtered(build: Builder, relation: Temporal, rows: Rows, needed: Sequence[i
         conditions.append(TemporalCondition(columns.index(operand), compare, clock))
     compared = {"type": "struct", "fields": fields}
     position = build.put(computed(build, rows, tuple(columns), compared))
-    temporal = build.add(node.Temporal((position,), compared, tuple(conditions)), build.spread(position))
+    spread, origins = build.spread(position), (relation.origin,)
+    temporal = build.add(node.Temporal((position,), compared, tuple(conditions)), spread, origins)
     kept = tuple(Column(column.tree.spark_type, at) for at, column in enumerate(columns[: len(needed)]))
     return Rows(temporal, None, kept, schema)

@@ -26,7 +26,7 @@ def lower_window(relation: AnyRelation, build: Builder) -> Rows | None:
     rows = build.lower(relation.child)
     width = len(rows.columns)
     arguments = Windows(same(rows))
-    calls = tuple(arguments.window(one, relation.place) for one in relation.functions)
+    calls = tuple(arguments.window(one) for one in relation.functions)
     keys = tuple(arguments.column(key) for key in relation.keys)
     order = tuple(arguments.column(part.by) for part in relation.order)
     rows, _ = with_columns(build, rows, arguments.scalars[width:])
@@ -43,14 +43,18 @@ def lower_window(relation: AnyRelation, build: Builder) -> Rows | None:
 class Windows(Arguments):
     """The columns that window functions read: those of the child first, then what they ask for."""
 
-    def window(self, one: WindowFunction, place: str) -> WindowCall:
+    def window(self, one: WindowFunction) -> WindowCall:
         """The function with arguments and bounds as columns. Raises `Refused` if it is not one of ours."""
         function = one.function
         if function.name in UNORDERED:
-            raise Refused(f"{function.place or place}{function.text} OVER (…) is not supported yet in a view")
+            raise Refused(
+                f"{function.written or f'{function.text} OVER (…)'} is not supported yet in a view: join a "
+                "view that groups",
+                place=function.place,
+            )
         if function.name in UNFRAMED:
             return WindowCall(self._own(function))
-        call = self._own(function) if function.name in FRAMED else self.call(function, place)
+        call = self._own(function) if function.name in FRAMED else self.call(function)
         return WindowCall(call, self._bound(one.low), self._bound(one.high))
 
     def column(self, scalar: Scalar) -> int:

@@ -11,6 +11,7 @@ from py4j.java_gateway import JavaObject
 from tidemill.pipeline.plan.expression import Literal
 from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.origin import origin_of, written
 from tidemill.sql.catalyst.plans.functions import read_function
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.schema import attributes, name_of, nullable, positions, same, schema_of
@@ -42,14 +43,15 @@ def read_aggregate(reader: Reader, plan: JavaObject) -> relation.Aggregate | rel
     ]
     fields += [nullable(function.text, function.spark_type) for function in functions]
     group_schema = {"type": "struct", "fields": fields}
+    origin = origin_of(plan)
     groups = relation.Aggregate(
-        group_schema, place_of(plan), rows.rows, keys, tuple(functions), same(group_schema), group_schema
+        group_schema, origin, rows.rows, keys, tuple(functions), same(group_schema), group_schema
     )
     above = with_values(reader, Input(groups, Scope(positions(grouping), found), group_schema), nodes)
     results = tuple(reader.scalar(node, above.scope, above.schema) for node in nodes)
     if above.rows is groups:
         return replace(groups, schema=schema_of(plan), results=results)
-    return relation.Project(schema_of(plan), place_of(plan), above.rows, results)
+    return relation.Project(schema_of(plan), origin, above.rows, results)
 
 
 def read_call(reader: Reader, call: JavaObject, scope: Scope, schema: Any) -> relation.Function:
@@ -69,7 +71,7 @@ def read_call(reader: Reader, call: JavaObject, scope: Scope, schema: Any) -> re
         options,
         QUALIFIER.sub("", str(call.sql())),
         place_of(inner) or place_of(call),
-        _written(inner),
+        _called(inner),
     )
 
 
@@ -77,13 +79,10 @@ def _constant(value: Literal) -> relation.Scalar:
     return relation.Scalar(value, None, lambda: value.text)
 
 
-def _written(function: JavaObject) -> str:
+def _called(function: JavaObject) -> str:
     """The call as it stands in the query; empty if that is not known."""
-    origin = function.origin()
-    if origin.sqlText().isEmpty() or origin.startIndex().isEmpty() or origin.stopIndex().isEmpty():
-        return ""
-    text = str(origin.sqlText().get())[origin.startIndex().get() : origin.stopIndex().get() + 1]
-    return " ".join(text.split()) if CALL.fullmatch(text) else ""
+    text = written(function)
+    return text if CALL.fullmatch(text) else ""
 
 
 def aggregate_calls(node: JavaObject) -> Iterator[JavaObject]:

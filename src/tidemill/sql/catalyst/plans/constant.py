@@ -9,7 +9,8 @@ from tidemill.pipeline.ingest import canonical
 from tidemill.pipeline.zset import ZSet, to_ipc
 from tidemill.pipeline.zset.value import batch, empty_rows
 from tidemill.sql import relation
-from tidemill.sql.catalyst.expression import kind_of, place_of
+from tidemill.sql.catalyst.expression import kind_of
+from tidemill.sql.catalyst.origin import origin_of
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.schema import schema_of
 from tidemill.sql.catalyst.session import jvm
@@ -24,9 +25,7 @@ def read_constant(reader: Reader, plan: JavaObject) -> relation.Constant:
     fields = types.schema_from_spark(schema)  # a type that cannot be kept is refused here
     count = int(str(plan.numElements() if kind_of(plan) == "Range" else plan.data().size()))
     if count > MOST:
-        raise Refused(
-            f"{place_of(plan)}{count} constant rows are too many for a view: insert them into a table"
-        )
+        raise Refused(f"{count} constant rows are too many for a view: insert them into a table")
     found = ZSet.empty(fields)
     if count and len(fields):
         spark = reader.frames.spark
@@ -36,11 +35,11 @@ def read_constant(reader: Reader, plan: JavaObject) -> relation.Constant:
         found = ZSet.of(batch([canonical(column) for column in columns], fields, count))
     elif count:
         found = ZSet.of(empty_rows(fields, count))
-    return relation.Constant(schema, place_of(plan), to_ipc(found).to_pybytes())
+    return relation.Constant(schema, origin_of(plan), to_ipc(found).to_pybytes())
 
 
 def read_one_row(reader: Reader, plan: JavaObject) -> relation.Constant:  # noqa: ARG001
     """A row without columns."""
     schema = schema_of(plan)
     row = ZSet.of(empty_rows(types.schema_from_spark(schema), 1))
-    return relation.Constant(schema, place_of(plan), to_ipc(row).to_pybytes())
+    return relation.Constant(schema, origin_of(plan), to_ipc(row).to_pybytes())

@@ -3,7 +3,8 @@
 from py4j.java_gateway import JavaObject
 
 from tidemill.sql import relation
-from tidemill.sql.catalyst.expression import items, place_of
+from tidemill.sql.catalyst.expression import items
+from tidemill.sql.catalyst.origin import origin_of
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.schema import attributes, schema_of
 
@@ -14,4 +15,4 @@ def read_expand(reader: Reader, plan: JavaObject) -> relation.Expand:
         tuple(reader.scalar(node, scope, schema) for node in items(projection))
         for projection in items(plan.projections())
     )
-    return relation.Expand(schema_of(plan), place_of(plan), reader.read(child), projections)
+    return relation.Expand(schema_of(plan), origin_of(plan), reader.read(child), projections)

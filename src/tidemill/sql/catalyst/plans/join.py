@@ -13,6 +13,7 @@ from tidemill.pipeline.plan.expression import literal as literal_of
 from tidemill.sql import relation
 from tidemill.sql.catalyst import expression, literal
 from tidemill.sql.catalyst.expression import Scope, kind_of, place_of
+from tidemill.sql.catalyst.origin import origin_of
 from tidemill.sql.catalyst.plans.reader import Reader, unproved
 from tidemill.sql.catalyst.plans.schema import both, both_true, conjuncts, same, schema_of
 from tidemill.sql.catalyst.plans.subquery import Input, input_of, with_values
@@ -49,12 +50,12 @@ def read_join(reader: Reader, plan: JavaObject) -> relation.Join | relation.Proj
     parts = _Parts(reader, kind_of(plan.joinType()), left, right)
     for node in nodes:
         parts.add(node)
-    whole, place = schema_of(plan), place_of(plan)
+    whole, origin = schema_of(plan), origin_of(plan)
     width, wider = plan.left().output().size(), len(left.schema["fields"])
     schema = {"type": "struct", "fields": left.schema["fields"] + whole["fields"][width:]}
     found = relation.Join(
         schema,
-        place,
+        origin,
         parts.kind,
         left.rows,
         right.rows,
@@ -65,7 +66,7 @@ def read_join(reader: Reader, plan: JavaObject) -> relation.Join | relation.Proj
     if wider == width:
         return replace(found, schema=whole)
     kept = [*range(width), *range(wider, len(schema["fields"]))]
-    return relation.Project(whole, place, found, same(schema, kept))
+    return relation.Project(whole, origin, found, same(schema, kept))
 
 
 class _Parts:
@@ -165,7 +166,10 @@ def _default(reader: Reader, node: JavaObject) -> Literal:
     literals = jvm(reader.frames.spark).org.apache.spark.sql.catalyst.expressions.Literal
     found = literal.read(literals.default(node.dataType()))
     if not isinstance(found, Literal):
-        raise Refused(f"{place_of(node)}<=> of {node.sql()} is not supported yet in a join")
+        raise Refused(
+            f"<=> of {node.sql()} is not supported yet in a join: compare something of another type",
+            place=place_of(node),
+        )
     return found
 
 

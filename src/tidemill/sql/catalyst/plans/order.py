@@ -8,7 +8,8 @@ from py4j.java_gateway import JavaObject
 from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan.node import Ranking
 from tidemill.sql import relation
-from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.expression import Scope, items, kind_of
+from tidemill.sql.catalyst.origin import origin_of, place_of_word, words_of, written
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.schema import attributes, same, schema_of
 from tidemill.sql.catalyst.plans.subquery import input_of, with_values
@@ -20,13 +21,16 @@ RANKINGS: dict[str, Ranking] = {"RowNumber": "row_number", "Rank": "rank", "Dens
 
 def read_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
     """Limits, offsets and projections above a sort. Raises `Refused` where they take any rows."""
-    place, above, node = place_of(plan), [], plan
+    above, node = [], plan
     while kind_of(node) in {*LIMITS, "Offset", "Project"}:
         above.append(node)
         node = node.child()
     if kind_of(node) != "Sort" or not getattr(node, "global")():
+        sampled = None if written(plan).upper().startswith("LIMIT") else place_of_word("TABLESAMPLE", plan)
         raise Refused(
-            f"{place}LIMIT and OFFSET without ORDER BY take any rows, each time others: say in which order"
+            f"{'TABLESAMPLE' if sampled else 'LIMIT or OFFSET'} without ORDER BY takes any rows, each time "
+            "others: say in which order",
+            place=sampled,
         )
     start, end = 0, math.inf
     for one in reversed(above):
@@ -35,15 +39,15 @@ def read_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
         elif kind_of(one) in LIMITS:
             end = min(end, start + one.limitExpr().value())
     if end == math.inf:
-        raise Refused(f"{place}OFFSET without LIMIT is not supported yet in a view: skip when you read it")
+        raise Refused("OFFSET without LIMIT is not supported yet in a view: skip when you read it")
     parts = items(node.order())
     rows = with_values(reader, input_of(reader, node.child()), parts)
-    order = read_order(reader, parts, rows.scope, rows.schema)
+    order, origin = read_order(reader, parts, rows.scope, rows.schema), words_of(*parts)
     found: AnyRelation = relation.TopK(
-        rows.schema, place, rows.rows, (), order, "row_number", int(end), start
+        rows.schema, origin, rows.rows, (), order, "row_number", int(end), start
     )
     if rows.scope.subqueries:
-        found = relation.Project(schema_of(node), place, found, same(schema_of(node)))
+        found = relation.Project(schema_of(node), origin, found, same(schema_of(node)))
     for one in reversed(above):
         if kind_of(one) == "Project":
             found = _project(reader, one, found)
@@ -55,7 +59,7 @@ def read_group_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
     child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
     return relation.TopK(
         schema_of(plan),
-        place_of(plan),
+        origin_of(plan),
         reader.read(child),
         tuple(reader.scalar(key, scope, schema) for key in items(plan.partitionSpec())),
         read_order(reader, items(plan.orderSpec()), scope, schema),
@@ -81,4 +85,4 @@ def read_order(
 def _project(reader: Reader, plan: JavaObject, child: AnyRelation) -> relation.Project:
     scope, schema = attributes(plan.child()), schema_of(plan.child())
     columns = tuple(reader.scalar(column, scope, schema) for column in items(plan.projectList()))
-    return relation.Project(schema_of(plan), place_of(plan), child, columns)
+    return relation.Project(schema_of(plan), origin_of(plan), child, columns)

@@ -31,8 +31,9 @@ def moved(order: Order, offset: JavaObject, spark: SparkSession) -> Scalar:
     why = unproved(found) if found else "RANGE"
     if found is None or why:
         raise Refused(
-            f"{place_of(offset)}RANGE over {types.sql_name(types.from_spark(kind))} by {offset.sql()} is not "
-            "supported yet in a view"
+            f"RANGE over {types.sql_name(types.from_spark(kind))} by {offset.sql()} is not supported yet in "
+            "a view: bound it by a number, or by days, hours or less",
+            place=place_of(offset),
         )
     return Scalar(found, order.by.unproved, lambda: "")
 

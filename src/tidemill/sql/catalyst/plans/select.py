@@ -7,6 +7,7 @@ from py4j.java_gateway import JavaObject
 from tidemill.pipeline.errors import Refused
 from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import items, place_of
+from tidemill.sql.catalyst.origin import origin_of
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.schema import attributes, both_true, conjuncts, schema_of
 from tidemill.sql.catalyst.plans.subquery import (
@@ -17,17 +18,17 @@ from tidemill.sql.catalyst.plans.subquery import (
     without_unused,
 )
 from tidemill.sql.catalyst.plans.temporal import read_condition, tells_time
-from tidemill.sql.relation import AnyRelation
+from tidemill.sql.relation import AnyRelation, Origin
 
 
 def read_leaf(reader: Reader, plan: JavaObject) -> relation.Leaf:
     name = reader.frames.name_of(plan)
     if name is None:
         raise Refused(
-            f"{place_of(plan)}the frame with columns {', '.join(plan.schema().fieldNames())} is "
+            f"the frame with columns {', '.join(plan.schema().fieldNames())} is "
             "not a table or view of the pipeline: CREATE TABLE and insert its rows"
         )
-    return relation.Leaf(schema_of(plan), place_of(plan), name)
+    return relation.Leaf(schema_of(plan), Origin(name, place_of(plan)), name)
 
 
 def read_project(reader: Reader, plan: JavaObject) -> relation.Project:
@@ -35,7 +36,7 @@ def read_project(reader: Reader, plan: JavaObject) -> relation.Project:
     nodes = items(plan.projectList())
     found = with_values(reader, input_of(reader, plan.child()), nodes)
     columns = tuple(reader.scalar(node, found.scope, found.schema) for node in nodes)
-    return relation.Project(schema_of(plan), place_of(plan), found.rows, columns)
+    return relation.Project(schema_of(plan), origin_of(plan), found.rows, columns)
 
 
 def read_python(reader: Reader, plan: JavaObject) -> relation.Project:
@@ -43,7 +44,7 @@ def read_python(reader: Reader, plan: JavaObject) -> relation.Project:
     child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
     nodes = [*items(child.output()), *items(plan.udfs())]
     columns = tuple(reader.scalar(node, scope, schema) for node in nodes)
-    return relation.Project(schema_of(plan), place_of(plan), reader.read(child), columns)
+    return relation.Project(schema_of(plan), origin_of(plan), reader.read(child), columns)
 
 
 def read_filter(reader: Reader, plan: JavaObject) -> AnyRelation:
@@ -62,10 +63,10 @@ def read_filter(reader: Reader, plan: JavaObject) -> AnyRelation:
     for some in (ours, parts[len(ours) :]):
         condition = both_true(some)
         if condition:
-            found = relation.Filter(schema_of(plan), place_of(plan), found, condition)
+            found = relation.Filter(schema_of(plan), origin_of(plan), found, condition)
     if valued:
         found = where_values(reader, found, child, valued)
-    return relation.Temporal(schema_of(plan), place_of(plan), found, clocked) if clocked else found
+    return relation.Temporal(schema_of(plan), origin_of(plan), found, clocked) if clocked else found
 
 
 def read_same(reader: Reader, plan: JavaObject) -> AnyRelation:

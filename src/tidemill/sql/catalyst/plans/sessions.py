@@ -3,7 +3,8 @@
 from py4j.java_gateway import JavaObject
 
 from tidemill.sql import relation
-from tidemill.sql.catalyst.expression import items, kind_of, place_of
+from tidemill.sql.catalyst.expression import items, kind_of
+from tidemill.sql.catalyst.origin import origin_of
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.schema import attributes, schema_of
 from tidemill.sql.relation import AnyRelation
@@ -22,7 +23,7 @@ def read_grouped(reader: Reader, plan: JavaObject) -> AnyRelation:
         return found
     [session] = marked
     others = tuple(reader.scalar(key, scope, schema) for key in keys if not _is_session(key))
-    return relation.Sessions(schema, place_of(plan), found, others, scope.attributes[session.exprId().id()])
+    return relation.Sessions(schema, origin_of(plan), found, others, scope.attributes[session.exprId().id()])
 
 
 def _is_session(key: JavaObject) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 
 from tidemill.sql import relation
-from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.expression import Scope, items, kind_of
+from tidemill.sql.catalyst.origin import words_of
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.schema import attributes, both, both_true, schema_of
 from tidemill.sql.catalyst.session import jvm
@@ -47,7 +48,7 @@ def with_values(reader: Reader, given: Input, nodes: Iterable[JavaObject]) -> In
             value = _value(reader, query)
             schema = both(schema, value.schema)
             kind = "LeftOuter" if isinstance(value, relation.AtMostOne) else "Inner"
-            rows = relation.Join(schema, place_of(query), kind, rows, value, (), None)
+            rows = relation.Join(schema, words_of(query), kind, rows, value, (), None)
         places[query.exprId().id()] = place
     return Input(rows, replace(given.scope, subqueries=places), schema)
 
@@ -59,13 +60,13 @@ def where_values(
     found = with_values(reader, Input(rows, attributes(plan), schema_of(plan)), nodes)
     condition = both_true([reader.scalar(node, found.scope, found.schema) for node in nodes])
     assert condition is not None
-    joined: AnyRelation = found.rows
+    joined, origin = found.rows, words_of(*nodes)
     if isinstance(joined, relation.Join) and joined.kind == "Inner":
         joined = replace(joined, condition=condition)  # so that it looks at a range of the rows only
     else:
-        joined = relation.Filter(found.schema, place_of(plan), joined, condition)
+        joined = relation.Filter(found.schema, origin, joined, condition)
     columns = tuple(reader.scalar(one, found.scope, found.schema) for one in items(plan.output()))
-    return relation.Project(schema_of(plan), place_of(plan), joined, columns)
+    return relation.Project(schema_of(plan), origin, joined, columns)
 
 
 def without_unused(reader: Reader, plan: JavaObject) -> JavaObject:
@@ -114,7 +115,7 @@ def _value(reader: Reader, query: JavaObject) -> AnyRelation:
     """A relation of one row; `AtMostOne` if there may be none, or more by mistake."""
     plan = query.plan()
     found = _distinct(reader, _below_limit(plan)) if _asks_for_any(plan) else reader.read(plan)
-    return found if _has_one_row(found) else relation.AtMostOne(found.schema, place_of(query), found)
+    return found if _has_one_row(found) else relation.AtMostOne(found.schema, words_of(query), found)
 
 
 def _asks_for_any(plan: JavaObject) -> bool:
@@ -134,7 +135,7 @@ def _below_limit(plan: JavaObject) -> JavaObject:
 def _distinct(reader: Reader, plan: JavaObject) -> AnyRelation:
     rows = reader.read(plan)
     keys = tuple(reader.scalar(one, attributes(plan), rows.schema) for one in items(plan.output()))
-    return relation.Aggregate(rows.schema, rows.place, rows, keys, (), keys, rows.schema)
+    return relation.Aggregate(rows.schema, rows.origin, rows, keys, (), keys, rows.schema)
 
 
 def _computed(project: JavaObject) -> list[JavaObject]:

@@ -8,6 +8,7 @@ from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan.clock import Clock, Shift, zone_of
 from tidemill.sql.catalyst import intervals
 from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.origin import written
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.relation import Scalar
 
@@ -48,7 +49,7 @@ def _clock(reader: Reader, node: JavaObject) -> Clock:
         zone_of(zone)
     except LookupError as error:
         raise Refused(
-            f"{place_of(node)}the time zone {zone} is not known to Python: choose another"
+            f"the time zone {zone} is not known to Python: choose another", place=place_of(node)
         ) from error
     return Clock(start, shifts, zone)
 
@@ -76,8 +77,9 @@ def _then(node: JavaObject, shift: Shift) -> tuple[str, tuple[Shift, ...]]:
 
 
 def _refused(node: JavaObject) -> Refused:
-    text = str(node.sql()).replace("outer(", "(")
+    text = written(node) or str(node.sql()).replace("outer(", "(")
     return Refused(
-        f"{place_of(node)}{text} is not supported on the step's clock: compare a value of the row with now() "
-        "or current_date(), plus or minus days, hours or less"
+        f"{text} is not supported on the step's clock: compare a value of the row with now() or "
+        "current_date(), plus or minus days, hours or less",
+        place=place_of(node),
     )

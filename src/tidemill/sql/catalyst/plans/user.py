@@ -9,7 +9,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 from tidemill.pipeline import types
-from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.errors import Place, Refused
 from tidemill.pipeline.operators.aggregates.user import UserAggregate, packed
 from tidemill.pipeline.runtimes.functions import command_of
 from tidemill.pipeline.runtimes.pandas_aggregate import PandasAggregate
@@ -22,9 +22,11 @@ def read_user(function: JavaObject, spark: SparkSession) -> tuple[str, Any, dict
     name, arguments = str(function.name()), items(function.children())
     place = place_of(function)
     if not function.udfDeterministic():
-        raise Refused(f"{place}{name} gives another value each time, as it says itself")
+        raise Refused(
+            f"{name} gives another value each time, as it says itself: make it deterministic", place=place
+        )
     if not arguments:
-        raise Refused(f"{place}{name} has no argument: hand it a column")
+        raise Refused(f"{name} has no argument: hand it a column", place=place)
     command = command_of(function)
     body, _ = pickle.loads(command)
     if not isinstance(body, UserAggregate):
@@ -37,13 +39,13 @@ def read_user(function: JavaObject, spark: SparkSession) -> tuple[str, Any, dict
 
 
 def _cast(
-    arguments: list[JavaObject], user: UserAggregate, place: str, spark: SparkSession
+    arguments: list[JavaObject], user: UserAggregate, place: Place | None, spark: SparkSession
 ) -> list[JavaObject]:
     """The arguments in the types that it takes, where that loses nothing."""
     wanted, java = user.takes or (), jvm(spark).org.apache.spark.sql
     shown = ", ".join(types.sql_name(types.from_spark(kind)) for kind in wanted)
     if len(arguments) != len(wanted):
-        raise Refused(f"{place}{user.name} takes ({shown}), not {len(arguments)} arguments")
+        raise Refused(f"{user.name} takes ({shown}), not {len(arguments)} arguments", place=place)
     cast = java.catalyst.expressions.Cast
     zone = jvm(spark).scala.Option.apply(_zone(spark))
     found = []
@@ -51,7 +53,7 @@ def _cast(
         given, to = argument.dataType(), java.types.DataType.fromJson(json.dumps(kind))
         if not cast.canUpCast(given, to):
             what = given.simpleString()
-            raise Refused(f"{place}{user.name} takes ({shown}): cast {argument.sql()}, which is {what}")
+            raise Refused(f"{user.name} takes ({shown}): cast {argument.sql()}, which is {what}", place=place)
         found.append(argument if given.equals(to) else cast(argument, to, zone))
     return found
 

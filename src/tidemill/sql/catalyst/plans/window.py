@@ -9,6 +9,7 @@ from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan.expression import Column, Literal
 from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import Scope, items, kind_of, place_of
+from tidemill.sql.catalyst.origin import origin_of
 from tidemill.sql.catalyst.plans.aggregate import read_call
 from tidemill.sql.catalyst.plans.order import read_order
 from tidemill.sql.catalyst.plans.range import moved
@@ -37,15 +38,15 @@ def read_window(reader: Reader, plan: JavaObject) -> relation.Window | relation.
         function = _function(reader, window.windowFunction(), frame, scope, schema)
         edges = (_edge(reader, frame, side, order) for side in (frame.lower(), frame.upper()))
         found.append(WindowFunction(function, *edges))
-    whole, place = schema_of(plan), place_of(plan)
+    whole, origin = schema_of(plan), origin_of(plan)
     if all(kind_of(alias.child()) == WINDOW for alias in aliases):
-        return relation.Window(whole, place, reader.read(child), keys, order, tuple(found))
+        return relation.Window(whole, origin, reader.read(child), keys, order, tuple(found))
     fields = [nullable(name, _type(window)) for name, window in named]
     inner = {"type": "struct", "fields": [*schema["fields"], *fields]}
     below = reader.read(child)
     if found:
-        below = relation.Window(inner, place, below, keys, order, tuple(found))
-    return relation.Project(whole, place, below, _around(reader, plan, windows, inner))
+        below = relation.Window(inner, origin, below, keys, order, tuple(found))
+    return relation.Project(whole, origin, below, _around(reader, plan, windows, inner))
 
 
 def _window_in(node: JavaObject) -> JavaObject | None:
@@ -88,7 +89,9 @@ def _edge(reader: Reader, frame: JavaObject, side: JavaObject, order: tuple[Orde
     if kind == "CurrentRow":
         return Edge(rows=0) if by_rows else Edge(peers=True)
     if kind != "Literal":
-        raise Refused(f"{place_of(side)}{side.sql()} as the bound of a window must be a constant")
+        raise Refused(
+            f"{side.sql()} as the bound of a window must be a constant: write a number", place=place_of(side)
+        )
     if by_rows:
         return Edge(rows=side.value())
     return Edge(value=moved(order[0], side, reader.frames.spark))
@@ -115,7 +118,10 @@ def _function(reader: Reader, node: JavaObject, frame: JavaObject, scope: Scope,
             where = None if condition.isEmpty() else reader.scalar(condition.get(), scope, schema)
             return _plain(inner, (value,), _nulls(inner), where)
     if kind != "AggregateExpression":
-        raise Refused(f"{place_of(node)}{node.sql()} OVER (…) is not supported yet in a view")
+        raise Refused(
+            f"{node.sql()} OVER (…) is not supported yet in a view: join a view that groups",
+            place=place_of(node),
+        )
     return read_call(reader, node, scope, schema)
 
 
