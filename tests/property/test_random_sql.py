@@ -57,6 +57,10 @@ ONCE_WRONG = {
     "distinct constants with a separator": once(
         "SELECT k, listagg(DISTINCT 'a', ',') WITHIN GROUP (ORDER BY 'a') AS l FROM deals GROUP BY k"
     ),
+    "a limit that takes all rows there can be": once(
+        "SELECT a FROM VALUES (2), (1) AS t(a) ORDER BY a LIMIT 5",
+        "SELECT k, a FROM deals JOIN (SELECT a FROM VALUES (2), (1) AS t(a) ORDER BY a LIMIT 5) ON a = k",
+    ),
     "a window function that is a constant": once(
         "SELECT count(NULL) OVER (PARTITION BY k) AS a, count(f) OVER (PARTITION BY k) AS b"
         ", avg(d) OVER () AS c FROM deals",

@@ -27,8 +27,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         tally = run(spark, Path(folder), chosen.seed, limits, shrink_s=chosen.shrink, first=chosen.first)
     spark.stop()
-    for fault in tally.faults:
-        print(fault, end="\n\n")
     print(json.dumps(counts(tally), ensure_ascii=False) if chosen.json else told(tally))
     return 1 if tally.verdict.wrong else 0
 

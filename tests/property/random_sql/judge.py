@@ -161,13 +161,21 @@ class Trial:
         try:
             self.pipeline.sql(f"CREATE VIEW {view.name} AS {view.text}")
         except Refused as error:
-            self.verdict.refused[reason(error)] += 1
-            self.answers.forget(view.name)
+            self._refused(view, error)
         except Exception as error:
             self._blame(view.name, number, f"not created: {type(error).__name__}: {error}")
             self.answers.forget(view.name)
         else:
             self.live.append(view)
+
+    def _refused(self, view: View, error: Refused) -> None:
+        """By Tidemill; or by Spark, if it cannot answer either."""
+        try:
+            self.answers.bag(view.name)
+            self.verdict.refused[reason(error)] += 1
+        except (PySparkException, Py4JJavaError) as also:
+            self.verdict.refused_by_spark[reason(also)] += 1
+        self.answers.forget(view.name)
 
     def _step(self, number: int) -> bool:
         """Make the step and compare; False if it cannot be made. Views that raise in Spark must abort it."""

@@ -59,9 +59,9 @@ def run(
         tally.queries += len(case.views)
         tally.verdict.add(verdict)
         for wrong in _first_of_each_kind(verdict.wrong):
-            tally.faults.append(
-                explained(spark, folder, f"seed {seed}, round {number}", case, wrong, shrink_s)
-            )
+            where = f"seed {seed}, round {number}"
+            tally.faults.append(explained(spark, folder, where, case, wrong, shrink_s))
+            print(tally.faults[-1], flush=True)
         done = tally.rounds >= (limits.rounds or float("inf"))
         if done or len(tally.verdict.judged) >= (limits.queries or float("inf")) or time.monotonic() > end:
             return tally

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from property.random_sql.aggregates import fresh_columns
+from property.random_sql.tables import PLAIN
 from property.random_sql.tree import Columns, Sql, Text, leaf, seen
 from property.random_sql.values import Draw, choose, columns_of, fill, kind_in, ordered, value
 
@@ -70,44 +71,50 @@ def total(draw: Draw, scope: Columns) -> str:
 
 
 def windowed(draw: Draw, relation: Sql) -> Sql:
-    """Some columns and some window functions beside them."""
+    """Some columns and some window functions beside them.
+
+    No more than one of those tells equal rows apart: which of them another one would mean is open.
+    """
     alias, text = draw.fresh("q"), Text()
     source, scope = text(relation), ordered(seen(relation, alias))
     shown = columns_of(draw, scope, draw.random.randint(1, 4))
-    shown += [over(draw, scope) for _ in range(draw.random.choice((1, 1, 2, 3)))]
+    shown += [alike(draw, scope) for _ in range(draw.random.choice((0, 0, 1, 2)))]
+    shown.append(over(draw, scope))
     columns = fresh_columns(draw, shown)
     return text.done(columns, f"(SELECT {text.named(shown, columns)} FROM {source} {alias})")
 
 
 def over(draw: Draw, scope: Columns) -> Sql:
     """A window function."""
+    return draw.random.choice((alike, apart))(draw, scope)
+
+
+def alike(draw: Draw, scope: Columns) -> Sql:
+    """One that is the same for rows that its order does not tell apart."""
     text = Text()
-    parts = columns_of(draw, scope, draw.random.choice((0, 1, 1, 1, 2)))
-    by = f"PARTITION BY {text.all(parts)} " if parts else ""
-    match draw.random.randrange(6):
+    by = _partition(draw, text, scope)
+    match draw.random.randrange(3):
         case 0:
-            few = _few(draw, scope)
-            return text.done("INT", f"{draw.random.choice(RANKS)} OVER ({by}ORDER BY {few})")
+            return text.done("INT", f"{draw.random.choice(RANKS)} OVER ({by}ORDER BY {_few(draw, scope)})")
         case 1:
-            return _called(
-                draw, text, _function(draw, PLACED, scope), scope, f"{by}ORDER BY {total(draw, scope)}"
-            )
-        case 2:
-            frame = f"{by}ORDER BY {total(draw, scope)} ROWS {_rows(draw)}"
-            return _called(draw, text, _function(draw, REACHED + SUMMED, scope), scope, frame)
-        case 3:
             order = draw.random.choice(("", f"ORDER BY {_few(draw, scope)}"))
-            return _called(draw, text, _function(draw, SUMMED, scope), scope, by + order)
-        case 4:
-            return _called(draw, text, _function(draw, SUMMED, scope), scope, by + _range(draw, scope))
+            return _called(draw, text, SUMMED, scope, by + order)
         case _:
-            frame = f"{by}ORDER BY {total(draw, scope)} ROWS {_rows(draw)}"
-            return _called(draw, text, _function(draw, SUMMED, scope), scope, frame)
+            return _called(draw, text, SUMMED, scope, by + _range(draw, scope))
 
 
-def _function(draw: Draw, functions: Sequence[tuple[str, str]], scope: Columns) -> tuple[str, str]:
-    template = choose(draw, [template for _, template in functions], scope)
-    return next(one for one in functions if one[1] == template)
+def apart(draw: Draw, scope: Columns) -> Sql:
+    """One that goes by the place of a row, in an order that leaves only equal rows open."""
+    text = Text()
+    window = f"{_partition(draw, text, scope)}ORDER BY {total(draw, scope)}"
+    if draw.chance(0.4):
+        return _called(draw, text, PLACED, scope, window)
+    return _called(draw, text, REACHED + SUMMED, scope, f"{window} ROWS {_rows(draw)}")
+
+
+def _partition(draw: Draw, text: Text, scope: Columns) -> str:
+    parts = columns_of(draw, scope, draw.random.choice((0, 1, 1, 1, 2)))
+    return f"PARTITION BY {text.all(parts)} " if parts else ""
 
 
 def _few(draw: Draw, scope: Columns) -> str:
@@ -115,8 +122,10 @@ def _few(draw: Draw, scope: Columns) -> str:
     return total(draw, tuple(draw.random.sample(scope, draw.random.randint(1, min(2, len(scope))))))
 
 
-def _called(draw: Draw, text: Text, function: tuple[str, str], scope: Columns, window: str) -> Sql:
-    kind, template = function
+def _called(draw: Draw, text: Text, functions: Sequence[tuple[str, str]], scope: Columns, window: str) -> Sql:
+    """One of the functions."""
+    template = choose(draw, [template for _, template in functions], scope)
+    kind = next(kind for kind, known in functions if known == template)
     if kind == "T":
         kind = kind_in(draw, scope)
     call = f"{text(fill(draw, template, kind, scope, 0))} OVER ({window})"
@@ -160,10 +169,11 @@ def qualified(draw: Draw, relation: Sql) -> Sql:
     if draw.chance(0.3):
         function = over(draw, scope)
         right = value(draw, str(function.sort), (), 0)
-        sign = draw.random.choice((">", "<=", "<=>")) if function.sort not in ("ARRAY", "STRUCT") else "<=>"
-        return text.done(columns, f"({select} QUALIFY {text(function)} {sign} {text(right)})")
-    parts = columns_of(draw, scope, draw.random.choice((0, 1, 1, 2)))
-    by = f"PARTITION BY {text.all(parts)} " if parts else ""
+        test = (
+            f"{draw.random.choice(('>', '<=', '<=>'))} {text(right)}" if function.sort in PLAIN else "IS NULL"
+        )
+        return text.done(columns, f"({select} QUALIFY {text(function)} {test})")
+    by = _partition(draw, text, scope)
     first, order = draw.random.choice((("row_number()", total), ("rank()", _few), ("dense_rank()", _few)))
     few = draw.random.choice(("= 1", "<= 2", "<= 3", "< 2"))
     return text.done(columns, f"({select} QUALIFY {first} OVER ({by}ORDER BY {order(draw, scope)}) {few})")

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame as Frame
 from tidemill.sql.catalyst.changing import settled
 from tidemill.sql.catalyst.columns import check_columns
 from tidemill.sql.catalyst.fragment import Fragments
-from tidemill.sql.catalyst.plans import PLANS, Reader
+from tidemill.sql.catalyst.plans import PLANS, Reader, check_unordered
 from tidemill.sql.catalyst.recompute import compute, hold
 from tidemill.sql.catalyst.session import Frames, told_by_spark
 from tidemill.sql.catalyst.settings import settings
@@ -33,6 +33,7 @@ def read(frames: Frames, frame: Frame, names: tuple[str, ...] = ()) -> AnyRelati
     analyzed = frame._jdf.queryExecution().analyzed()
     plan = settled(frames, frame)
     check_columns(analyzed, names)
+    check_unordered(analyzed)
     return Reader(frames, Fragments(frames, analyzed), PLANS).read(frames.optimized(frame, plan))
 
 

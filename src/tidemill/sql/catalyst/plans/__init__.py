@@ -9,7 +9,7 @@ from tidemill.sql.catalyst.plans.expand import read_expand
 from tidemill.sql.catalyst.plans.generate import read_generate
 from tidemill.sql.catalyst.plans.join import read_join
 from tidemill.sql.catalyst.plans.loop import read_again, read_loop
-from tidemill.sql.catalyst.plans.order import read_group_limit, read_limit
+from tidemill.sql.catalyst.plans.order import check_unordered, read_group_limit, read_limit
 from tidemill.sql.catalyst.plans.reader import Read, Reader
 from tidemill.sql.catalyst.plans.select import read_filter, read_leaf, read_project, read_python, read_same
 from tidemill.sql.catalyst.plans.union import read_union
@@ -36,6 +36,7 @@ PLANS: dict[str, Read] = {
     "Offset": read_limit,
     "WindowGroupLimit": read_group_limit,
     "Window": read_window,
+    "Sort": read_same,
     "Repartition": read_same,
     "RepartitionByExpression": read_same,
     "RebalancePartitions": read_same,
@@ -44,4 +45,4 @@ PLANS: dict[str, Read] = {
 }
 """By the name of Catalyst's class."""
 
-__all__ = ["PLANS", "Reader"]
+__all__ = ["PLANS", "Reader", "check_unordered"]

@@ -11,12 +11,24 @@ from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import Scope, items, kind_of
 from tidemill.sql.catalyst.origin import origin_of, place_of_word, words_of, written
 from tidemill.sql.catalyst.plans.reader import Reader
+from tidemill.sql.catalyst.plans.refusal import refusal
 from tidemill.sql.catalyst.plans.schema import attributes, same, schema_of
 from tidemill.sql.catalyst.plans.subquery import input_of, with_values
 from tidemill.sql.relation import AnyRelation
 
 LIMITS = {"GlobalLimit", "LocalLimit"}
 RANKINGS: dict[str, Ranking] = {"RowNumber": "row_number", "Rank": "rank", "DenseRank": "dense_rank"}
+
+
+def check_unordered(analyzed: JavaObject) -> None:
+    """Raise `Refused` for a query that asks for its rows in an order.
+
+    Below, a sort means nothing: Catalyst has left it of a LIMIT that takes all rows there can be.
+    """
+    while kind_of(analyzed) in {"Project", "SubqueryAlias"}:
+        analyzed = analyzed.child()
+    if kind_of(analyzed) == "Sort":
+        raise refusal(analyzed, "Sort")
 
 
 def read_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
