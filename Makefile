@@ -5,12 +5,13 @@ B ?= postgres
 ARGS ?=
 CASES ?= 500
 PROCESSES ?= 2
+SECONDS ?= 600
 
 # Another project's activated environment must not leak into this one.
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
 export PYTHON
 
-.PHONY: help setup run test check sim bench-store bench-engine bench-operators property conform lock clean
+.PHONY: help setup run test check sim bench-store bench-engine bench-operators bench-sql property random-sql workloads conform lock clean
 
 help: ## Show this text
 	@echo "Tidemill: start it with 'make run', test it with 'make test'. Nothing has to be done before."
@@ -49,6 +50,22 @@ bench-engine: setup ## Measure the incremental engine against Spark, Structured 
 bench-operators: setup ## Measure each operator with little and much state, against Spark's recompute
 	@scripts/java
 	@$(BIN)/python benchmarks/operators.py $(ARGS)
+
+bench-sql: setup ## Measure Nexmark beside Structured Streaming, and TPC-H beside a full recompute
+	@scripts/java
+	@$(BIN)/python benchmarks/nexmark_bench.py $(ARGS)
+	@$(BIN)/python benchmarks/tpch_bench.py $(ARGS)
+
+random-sql: setup ## Judge random queries over changing tables against Spark for SECONDS=600; SEED=7 repeats
+	@scripts/java
+	@cd tests && ../$(BIN)/python -m property.random_sql --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+workloads: setup ## Nexmark, TPC-H, the bank test and all of coverage, in their long form
+	@scripts/java
+	@TIDEMILL_NEXMARK_EVENTS=200000 TIDEMILL_NEXMARK_STEPS=20 TIDEMILL_TPCH_SF=0.05 TIDEMILL_BANK_ROWS=100000 \
+		TIDEMILL_COVERAGE=all $(BIN)/pytest --timeout 3000 \
+		tests/e2e/test_nexmark.py tests/e2e/test_tpch.py tests/e2e/test_bank.py tests/crash/test_bank.py \
+		tests/property/test_coverage.py $(ARGS)
 
 property: setup ## Judge every operator against Spark, every way, on CASES=500 packed cases
 	@scripts/java
