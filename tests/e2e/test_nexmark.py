@@ -85,8 +85,9 @@ def _weighted(rows: pa.Table, weight: int) -> pa.Table:
 
 @dataclass
 class Course:
-    """After each step, the rows of all views, and a session of Spark that has the tables."""
+    """The columns of all views; after each step, their rows, and a session of Spark that has the tables."""
 
+    types: dict[str, list[tuple[str, str]]]
     views: list[dict[str, pa.Table]] = field(default_factory=list)
     sessions: list[SparkSession] = field(default_factory=list)
 
@@ -103,10 +104,11 @@ class Course:
 @pytest.fixture(scope="module")
 def course(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
     spark.sql(FUNCTIONS)
-    found, market = Course(), Market()
+    market = Market()
     with Pipeline(spark, tmp_path_factory.mktemp("nexmark") / "pipeline") as pipeline:
         views = (f"CREATE VIEW {name} AS {query}" for name, query in QUERIES.items())
         pipeline.sql(";\n".join([*TABLES.values(), *views]))
+        found = Course({name: pipeline.table(name).dtypes for name in QUERIES})
         pipeline.insert("side_input", side_input())
         for step in range(STEPS):
             pipeline.apply(market.step(EVENTS * step // STEPS, EVENTS * (step + 1) // STEPS))
@@ -121,13 +123,13 @@ def course(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def test_a_query_has_the_rows_of_spark_after_every_step(course: Course, name: str) -> None:
     wrong = {}
     for step, (views, session) in enumerate(zip(course.views, course.sessions, strict=True)):
-        theirs = session.sql(QUERIES[name]).toArrow()
-        assert views[name].column_names == theirs.column_names
-        if found := differences(Counter(rows_of(views[name])), Counter(rows_of(theirs))):
+        answer = session.sql(QUERIES[name])
+        if found := differences(Counter(rows_of(views[name])), Counter(rows_of(answer.toArrow()))):
             wrong[step] = found[:3]
 
     assert wrong == {}
     assert views[name].num_rows > 0
+    assert course.types[name] == answer.dtypes
 
 
 def test_rows_come_and_go(course: Course) -> None:
