@@ -79,8 +79,12 @@ def arrange(piece: Piece, spec: StateSpec) -> Piece:
             return _arrange_colliding(piece, spec)
         starts = np.flatnonzero(begins)
         order, weights = order[starts], sum_groups(weights, starts)
-    kept = np.flatnonzero(weights if weights.ndim == 1 else weights.any(axis=1))
-    return _with_weights(piece.take(order[kept]), weights[kept])
+    nonzero = weights != 0 if weights.ndim == 1 else weights.any(axis=1)
+    if not nonzero.all():
+        order, weights = order[nonzero], weights[nonzero]
+    hashes = piece.hashes[order]
+    row_hashes = hashes if piece.row_hashes is piece.hashes else piece.row_hashes[order]
+    return Piece(hashes, row_hashes, ZSet(take_rows(piece.z.rows, order), weights))
 
 
 def _arrange_colliding(piece: Piece, spec: StateSpec) -> Piece:

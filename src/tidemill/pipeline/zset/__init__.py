@@ -18,7 +18,7 @@ from tidemill.pipeline.zset.groups import Groups, consolidate, group_rows
 from tidemill.pipeline.zset.hashing import SHARDS, hash_rows, shard_of
 from tidemill.pipeline.zset.ipc import from_ipc, to_ipc
 from tidemill.pipeline.zset.value import ZSet, concat, concat_rows, pick
-from tidemill.pipeline.zset.weights import add_checked, multiply_checked, sum_groups
+from tidemill.pipeline.zset.weights import add_checked, multiply_checked, sum_at, sum_groups
 
 __all__ = [
     "ZSet",
@@ -36,6 +36,7 @@ __all__ = [
     "null_mask",
     "add_checked",
     "multiply_checked",
+    "sum_at",
     "sum_groups",
     "to_ipc",
     "from_ipc",

@@ -38,6 +38,11 @@ class Groups:
         """The last row of each group."""
         return np.asarray(self.order[np.append(self.starts[1:], len(self.order)) - 1])
 
+    @property
+    def sizes(self) -> Indices:
+        """How many rows each group has."""
+        return np.diff(self.starts, append=len(self.order))
+
     def sum(self, weights: Weights) -> Weights:
         """For each group the sum of its rows' weights."""
         return sum_groups(weights[self.order], self.starts)
@@ -45,8 +50,7 @@ class Groups:
     def number(self) -> Indices:
         """For each row the number of its group."""
         numbers = np.empty(len(self.order), np.int64)
-        sizes = np.diff(np.append(self.starts, len(self.order)))
-        numbers[self.order] = np.repeat(np.arange(len(self.starts)), sizes)
+        numbers[self.order] = np.repeat(np.arange(len(self)), self.sizes)
         return numbers
 
 

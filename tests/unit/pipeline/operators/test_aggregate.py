@@ -151,7 +151,14 @@ def test_functions_over_the_same_column_share_what_is_kept() -> None:
     calls = [call(name, "double") for name in ("Count", "Sum", "Average", "Min", "Max")]
     states = AggregateOperator(aggregation(["text"], calls)[-1], []).states()
 
-    assert [spec.width for spec in states] == [2, None, None]
+    assert [spec.width for spec in states] == [2, 4, None]
+
+
+def test_all_exact_sums_of_a_node_are_kept_in_one_state() -> None:
+    calls = [call("Sum", "double"), call("Average", "float"), call("Sum", "double", "flag")]
+    states = AggregateOperator(aggregation(["text"], calls)[-1], []).states()
+
+    assert [spec.width for spec in states] == [4, 12]
 
 
 def test_the_change_is_combined_before_it_travels() -> None:

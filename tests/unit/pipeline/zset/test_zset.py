@@ -26,6 +26,8 @@ from tidemill.pipeline.zset import (
     multiply_checked,
     null_mask,
     shard_of,
+    sum_at,
+    sum_groups,
     to_ipc,
 )
 
@@ -190,6 +192,21 @@ def test_a_sum_of_weights_that_does_not_fit_is_refused() -> None:
     with pytest.raises(StepAborted, match="WEIGHT_OVERFLOW"):
         consolidate(ZSet(rows, np.array([2**62, 2**62, 1], np.int64)))
     assert consolidate(ZSet(rows, np.array([2**62, -(2**62), 1], np.int64))).weights.tolist() == [1]
+
+
+def test_wide_weights_of_many_groups_are_added_up_alike() -> None:
+    weights = np.arange(40_000, dtype=np.int64).reshape(-1, 4)
+    starts = np.flatnonzero(np.arange(len(weights)) % 7 % 3 == 0)
+
+    assert (sum_groups(weights, starts) == np.add.reduceat(weights, starts)).all()
+
+
+def test_sums_at_places_that_do_not_fit_are_refused() -> None:
+    weights = np.array([2**62, 2**62, -(2**62), 5], np.int64)
+
+    assert sum_at(np.array([3, 1, 1, 1]), weights, 5).tolist() == [0, 5, 0, 2**62, 0]
+    with pytest.raises(StepAborted, match="WEIGHT_OVERFLOW"):
+        sum_at(np.array([1, 1, 0, 0]), weights, 2)
 
 
 def test_a_product_of_weights_that_does_not_fit_is_refused() -> None:

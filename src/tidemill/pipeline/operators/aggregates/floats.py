@@ -1,232 +1,196 @@
 """Exact sums of floats and of their products: rows may come and go in any order and leave no trace.
 
-The exact sum of a group is kept as limbs (see `rounding`): a double is spread over three of them at most, a
-product of two over five, and its weight times each is added up. Where there are NaN or infinities, their
-counts decide.
+The exact sum of a group is kept as limbs (see `rounding`), to which each row adds its own, times its weight.
+All sums of a node lie side by side, so that a group is looked up once. Where there are NaN or infinities,
+their counts decide.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tidemill.pipeline.operators.aggregates.counts import Rows
+from tidemill.pipeline.operators.aggregates.counts import ALL_ROWS, Rows
+from tidemill.pipeline.operators.aggregates.doubles import Doubles, spread
 from tidemill.pipeline.operators.aggregates.measure import (
     Chosen,
     Detail,
+    ExactSum,
     Function,
     Integers,
-    Looked,
     Touched,
     masked,
-    stretches,
 )
 from tidemill.pipeline.operators.aggregates.products import Large
-from tidemill.pipeline.operators.aggregates.rounding import Floats, nearest
+from tidemill.pipeline.operators.aggregates.rounding import Floats
 from tidemill.pipeline.plan.node import AggregateCall
-from tidemill.pipeline.zset import Groups, multiply_checked, sum_groups
+from tidemill.pipeline.zset import Groups, sum_at
 from tidemill.pipeline.zset.hashing import fixed_values
 from tidemill.pipeline.zset.value import Mask, Weights
 
-_NAN, _PLUS, _MINUS = -1, -2, -3
-"""Limbs that are counts of values that are not finite."""
+_LIMBS = 4
+"""So many of each sum are in a row: block b has those from 4 b on."""
+_ODD = 2**15 - 1
+"""The block with counts of what is not finite: its first limb counts NaN, then infinity, minus infinity."""
 
-_LOWEST = _MINUS
-_SPAN = 80  # more than there are limbs, for each factor
-_MANTISSA = np.uint64((1 << 52) - 1)
-_LOW = np.uint64(0xFFFF_FFFF)
-_BITS = np.uint64(32)
-_CHUNK_GROUPS = 16_384
-_NOTHING = np.zeros(0, np.int64)
-Words = npt.NDArray[np.uint64]
+_CHUNK_ROWS = 8192
+"""So many are added up together, as what is computed of them lies in a cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class Superaccumulator(Detail):
-    """The exact sum of the products of float columns: rows are (group, limb), the weight is the limb's value.
+class Accumulators(Detail):
+    """Exact sums: rows are (group, block), the weights are the limbs of that block, sum by sum."""
 
-    Products with a factor that is not finite are left out: the sum of that column alone knows of it.
-    """
+    sums: tuple[ExactSum, ...]
 
-    chosen: Chosen
-    factors: tuple[int, ...]
+    @property
+    def width(self) -> int:
+        return _LIMBS * len(self.sums)
 
     def fields(self, schema: pa.Schema) -> list[pa.Field]:  # noqa: ARG002
-        return [pa.field("limb", pa.int32())]
+        return [pa.field("block", pa.int16())]
 
     def combine(
         self, rows: pa.RecordBatch, weights: Weights, groups: Groups
     ) -> tuple[Integers, list[pa.Array], Weights]:
-        factors = {column: fixed_values(rows.column(column)).astype(np.float64) for column in self.factors}
-        mask = self.chosen.mask(rows)
-        used = np.ones(len(weights), np.bool_) if mask is None else mask
-        for values in factors.values():
-            used = used & (values != 0)
-            if len(self.factors) > 1:
-                used &= np.isfinite(values)
-        number = np.repeat(np.arange(len(groups)), np.diff(np.append(groups.starts, len(groups.order))))
-        kept = np.flatnonzero(used[groups.order])
-        order = groups.order[kept]
-        lowest, amounts = spread([factors[column][order] for column in self.factors], weights[order])
-        limbs = _limbs_within(lowest, len(amounts))
-        found = [_sum_limb(limb, number[kept], lowest, amounts) for limb in limbs]
-        group, limb, total = (np.concatenate(parts) for parts in zip((_NOTHING,) * 3, *found, strict=True))
-        return group, [pa.array(limb, pa.int32())], total
+        """As of any detail, but what a large group adds may come in several rows."""
+        masks = {one.chosen: one.chosen.mask(rows) for one in self.sums}
+        # Sums that differ by which rows are chosen are often the same: when all are.
+        same = [one if masks[one.chosen] is not None else replace(one, chosen=_ALL) for one in self.sums]
+        sums = list(dict.fromkeys(same))
+        places = [sums.index(one) for one in same]
+        columns = {column: _doubles(rows.column(column)) for one in sums for column in one.factors}
+        chosen = {one.chosen: _weighed(weights, masks.get(one.chosen)) for one in sums}
+        number = np.repeat(np.arange(len(groups)), groups.sizes)
+        parts: list[Part] = []
+        for chunk in _chunks(groups):
+            at = groups.order[chunk]
+            values = {column: found[at] for column, found in columns.items()}
+            amounts = {which: found[at] for which, found in chosen.items()}
+            for group, block, limbs in _added_up(sums, number[chunk], values, amounts):
+                parts.append((group, block, limbs[:, places].reshape(len(group), self.width)))
+        group, block, limbs = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return group, [pa.array(block, pa.int16())], limbs
 
-
-def spread(factors: Sequence[Floats], weights: Weights) -> tuple[Integers, list[Weights]]:
-    """For each product the lowest of its limbs, and what it adds to that one and to those above.
-
-    A single factor may be NaN or infinite.
-    """
-    mantissa, shift = _parts(factors[0])
-    product, negative = [mantissa & _LOW, mantissa >> _BITS], factors[0] < 0
-    for values in factors[1:]:
-        mantissa, more = _parts(values)
-        product, shift, negative = _times(product, mantissa), shift + more, negative ^ (values < 0)
-    limbs = _shifted(product, shift & np.uint64(31))
-    lowest = (shift >> np.uint64(5)).astype(np.int64)
-    special = ~np.isfinite(factors[0])
-    if special.any():
-        (values,) = factors
-        lowest = np.where(
-            special, np.where(np.isnan(values), _NAN, np.where(negative, _MINUS, _PLUS)), lowest
-        )
-        limbs = [np.where(special, np.uint64(place == 0), limb) for place, limb in enumerate(limbs)]
-        negative = negative & ~special
-    signed = np.where(negative, -weights, weights)
-    return lowest, [multiply_checked(limb.view(np.int64), signed) for limb in limbs]
-
-
-def _parts(values: Floats) -> tuple[Words, Words]:
-    """The mantissa of each as an integer, and by how much to shift it, in multiples of the least double."""
-    bits = values.view(np.uint64)
-    exponent = (bits >> np.uint64(52)) & np.uint64(0x7FF)
-    normal = exponent > 0
-    return (bits & _MANTISSA) | (normal.astype(np.uint64) << np.uint64(52)), exponent - normal
-
-
-def _times(product: list[Words], mantissa: Words) -> list[Words]:
-    """Limbs of 32 bits, times an integer of up to 64."""
-    found = [np.zeros(len(mantissa), np.uint64) for _ in range(len(product) + 2)]
-    for place, part in enumerate((mantissa & _LOW, mantissa >> _BITS)):
-        carried = np.zeros(len(mantissa), np.uint64)
-        for at, limb in enumerate(product, place):
-            total = limb * part + found[at] + carried  # at most 2^64 - 1
-            found[at], carried = total & _LOW, total >> _BITS
-        found[place + len(product)] += carried
-    return found
-
-
-def _shifted(limbs: list[Words], bits: Words) -> list[Words]:
-    """The same shifted left by fewer than 32 bits, with one more limb at most."""
-    above = [(limb << bits) & _LOW for limb in limbs]
-    below = [limb >> (_BITS - bits) for limb in limbs]
-    return [above[0], *(high | low for high, low in zip(above[1:], below, strict=False)), below[-1]]
-
-
-def _limbs_within(lowest: Integers, count: int) -> Integers:
-    """All limbs that have something added, given the lowest of each value, which has so many."""
-    used = np.zeros(_SPAN * count, np.bool_)
-    used[lowest - _LOWEST] = True
-    finite = used.copy()
-    finite[:-_LOWEST] = False
-    for above in range(1, count):
-        used[above:] |= finite[:-above]
-    return np.flatnonzero(used) + _LOWEST
-
-
-def _sum_limb(
-    limb: int, number: Integers, lowest: Integers, amounts: list[Weights]
-) -> tuple[Integers, Integers, Weights]:
-    """What is added to one limb, for each group that adds something: its number, the limb, the sum."""
-    picked = np.flatnonzero(
-        (lowest <= limb) & (lowest >= (limb if limb < 0 else max(limb - len(amounts) + 1, 0)))
-    )
-    above = limb - lowest[picked]
-    added = np.choose(above, [amount[picked] for amount in amounts])
-    starts = stretches(number[picked])
-    sums = sum_groups(added, starts)
-    nonzero = sums != 0
-    return number[picked[starts]][nonzero], np.full(nonzero.sum(), limb), sums[nonzero]
-
-
-@dataclass(frozen=True, slots=True)
-class ExactSum(Looked):
-    """The exact sum of each group."""
-
-    detail: Superaccumulator
-
-    def read(self, spine: Any, groups: Touched, *, before: bool) -> "Sums":
+    def read(self, spine: Any, groups: Touched, *, before: bool) -> "list[Sums]":
+        """Each of the sums, of these groups; `before` is without this round's change."""
         matches = spine.lookup(groups.keys, groups.hashes, before=before)
-        limb = fixed_values(matches.found.rows.column(groups.keys.num_columns)).astype(np.int64)
-        span = _SPAN * len(self.detail.factors)
-        place = matches.probe * span + (limb - _LOWEST)
-        order = np.argsort(place, kind="stable")
-        starts = stretches(place[order])
-        weights = sum_groups(matches.found.weights[order], starts)
-        return Sums(place[order[starts]], weights, len(groups), span)
+        block = fixed_values(matches.found.rows.column(groups.keys.num_columns)).astype(np.int64)
+        rows, finite = (matches.probe, block, matches.found.weights), block != _ODD
+        odd = np.zeros((len(self.sums), _LIMBS, len(groups)), np.int64)
+        if not finite.all():
+            _, odd = self._limbs(len(groups), *(part[~finite] for part in rows))
+            rows = tuple(part[finite] for part in rows)
+        first, limbs = self._limbs(len(groups), *rows)
+        return [Sums(Large(each, first), special[:3] > 0) for each, special in zip(limbs, odd, strict=True)]
+
+    def _limbs(self, count: int, group: Integers, block: Integers, weights: Weights) -> tuple[int, Weights]:
+        """What rows hold of so many groups: the lowest limb, and (sums, limbs, groups) from that one on."""
+        first, last = (int(block.min()), int(block.max())) if len(block) else (0, 0)
+        shape = (len(self.sums), (last - first + 1) * _LIMBS, count)
+        row = (block - first) * (_LIMBS * count) + group
+        column = np.arange(shape[0])[:, None] * (shape[1] * count) + np.arange(_LIMBS) * count
+        places = row[:, None] + column.ravel()
+        return first * _LIMBS, sum_at(places.ravel(), weights.ravel(), math.prod(shape)).reshape(shape)
+
+
+_ALL = ALL_ROWS.chosen
+
+
+def _chunks(groups: Groups) -> Iterator[slice]:
+    """Stretches of the rows in order: of whole groups, or of a part of one."""
+    start, rows = 0, len(groups.order)
+    while start < rows:
+        stop = start + _CHUNK_ROWS
+        if stop < rows:
+            begun = int(groups.starts[np.searchsorted(groups.starts, stop, "right") - 1])
+            stop = begun if begun > start else stop
+        yield slice(start, stop)
+        start = stop
+
+
+def _doubles(column: pa.Array) -> Floats:
+    """The values, zero where NULL."""
+    return fixed_values(column.fill_null(0) if column.null_count else column).astype(np.float64)
+
+
+def _weighed(weights: Weights, mask: Mask | None) -> Weights:
+    return weights if mask is None else np.where(mask, weights, 0)
+
+
+Part = tuple[Integers, Integers, Weights]
+"""Rows of accumulators: groups, blocks, and limbs of the shape (rows, sums, limbs)."""
+
+
+def _added_up(
+    sums: Sequence[ExactSum],
+    group: Integers,
+    values: Mapping[int, Floats],
+    weights: Mapping[Chosen, Weights],
+) -> Iterator[Part]:
+    """What some rows add to each sum. Their groups ascend."""
+    finite = {column: np.isfinite(found) for column, found in values.items()}
+    # Zeros add nothing, and in no limb: one far below all others would make the table large.
+    exact = {column: finite[column] & (found != 0) for column, found in values.items()}
+    doubles = {column: Doubles.of(np.where(exact[column], found, 1.0)) for column, found in values.items()}
+    entries = []
+    for one in sums:
+        used = np.logical_and.reduce([exact[column] for column in one.factors])
+        amount = np.where(used, weights[one.chosen], 0)
+        lowest, amounts = spread([doubles[column] for column in one.factors], amount)
+        entries.append((lowest + np.arange(len(amounts))[:, None], amounts))
+    yield _table(group, entries)
+    if not all(mask.all() for mask in finite.values()):
+        yield _table(
+            group, [_odd(values[one.factors[0]], weights[one.chosen], len(one.factors)) for one in sums]
+        )
+
+
+def _odd(values: Floats, weights: Weights, factors: int) -> tuple[Integers, Weights]:
+    """What is added to the counts of values that are not finite: by a column, not by products."""
+    limb = np.where(np.isnan(values), 0, np.where(values > 0, 1, 2)) + _LIMBS * _ODD
+    return limb, np.where(np.isfinite(values) | (factors > 1), 0, weights)
+
+
+def _table(group: Integers, entries: Sequence[tuple[Integers, Weights]]) -> Part:
+    """The rows that hold, for each sum, what is added to which limb."""
+    start, count = group[0], group[-1] - group[0] + 1
+    first = min(int(limb.min()) for limb, _ in entries) // _LIMBS
+    blocks = max(int(limb.max()) for limb, _ in entries) // _LIMBS - first + 1
+    cells = (group - start) * (blocks * _LIMBS) - first * _LIMBS
+    size = count * blocks * _LIMBS
+    sums = [sum_at((cells + limb).ravel(), amounts.ravel(), size) for limb, amounts in entries]
+    table = np.stack(sums).reshape(len(entries), -1, _LIMBS).swapaxes(0, 1)
+    some = np.flatnonzero(table.any(axis=(1, 2)))
+    return start + some // blocks, first + some % blocks, table[some]
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """So many exact sums. `place` ascends: it says which sum, and which limb of it, a weight is."""
+    """Exact sums: all that is finite, and which of them have NaN, infinity, minus infinity beside it."""
 
-    place: Integers
-    weights: Weights
-    count: int
-    span: int
+    finite: Large
+    special: Mask
 
     @cached_property
     def rounded(self) -> Floats:
         """The double nearest to each; NaN or infinite as its addends say."""
-        sums = np.zeros(self.count)
-        for chosen in self.chunks(self.count):
-            minus, plus, nan = self.special(chosen)
-            large = self.large(chosen)
-            found = nearest(large.limbs, large.first)
-            found[plus] = np.inf
-            found[minus] = -np.inf
-            found[nan | (plus & minus)] = np.nan
-            sums[chosen] = found
-        return sums
-
-    @staticmethod
-    def chunks(count: int) -> Iterator[slice]:
-        """Ranges of sums that are best looked at together."""
-        return (slice(first, min(first + _CHUNK_GROUPS, count)) for first in range(0, count, _CHUNK_GROUPS))
-
-    def large(self, chosen: slice) -> Large:
-        """Some of the sums, without what is not finite."""
-        group, limb, weights = self._of(chosen)
-        finite = limb >= 0
-        first, last = (limb[finite].min(), limb[finite].max()) if finite.any() else (0, 0)
-        limbs = np.zeros((last - first + 1, chosen.stop - chosen.start), np.int64)
-        limbs[limb[finite] - first, group[finite]] = weights[finite]
-        return Large(limbs, int(first))
-
-    def special(self, chosen: slice) -> Mask:
-        """Which of them have minus infinity, infinity, NaN: shape (3, sums)."""
-        group, limb, weights = self._of(chosen)
-        there = np.zeros((-_LOWEST, chosen.stop - chosen.start), np.bool_)
-        codes = limb < 0
-        there[limb[codes] - _LOWEST, group[codes]] = weights[codes] > 0
-        return there
-
-    def _of(self, chosen: slice) -> tuple[Integers, Integers, Weights]:
-        low, high = np.searchsorted(self.place, (chosen.start * self.span, chosen.stop * self.span))
-        group, limb = np.divmod(self.place[low:high], self.span)
-        return group - chosen.start, limb + _LOWEST, self.weights[low:high]
+        nan, plus, minus = self.special
+        found = self.finite.rounded()
+        found[plus] = np.inf
+        found[minus] = -np.inf
+        found[nan | (plus & minus)] = np.nan
+        return found
 
 
 class _OverFloats(Function):
     def __init__(self, call: AggregateCall, arguments: Sequence[pa.Field]) -> None:
         super().__init__(call, arguments)
-        self.measures = (Rows(self.counted), ExactSum(Superaccumulator(self.chosen, call.columns)))
+        self.measures = (Rows(self.counted), ExactSum(self.chosen, call.columns))
 
     @classmethod
     def takes(cls, *kinds: pa.DataType) -> bool:

@@ -10,7 +10,7 @@ from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.operators.aggregates.counts import Rows
 from tidemill.pipeline.operators.aggregates.limbs import Limbs, fits_64, wide
 from tidemill.pipeline.operators.aggregates.measure import Function, masked
-from tidemill.pipeline.operators.aggregates.rounding import LEAST_EXPONENT, nearest
+from tidemill.pipeline.operators.aggregates.rounding import nearest
 from tidemill.pipeline.plan.node import AggregateCall
 
 
@@ -43,6 +43,5 @@ class IntegerAverage(_OverIntegers):
 
     def value(self, *found: Any) -> pa.Array:
         count, sums = found
-        # As multiples of the least double; in those an integer is rounded as it is in ones.
-        total = np.ldexp(nearest(np.atleast_2d(sums.T), 0), -LEAST_EXPONENT)
+        total = nearest(np.atleast_2d(sums.T), 0)
         return masked(total / np.maximum(count, 1), count > 0, self.type)

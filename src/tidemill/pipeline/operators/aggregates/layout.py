@@ -1,4 +1,7 @@
-"""The functions of one aggregation put together: counters side by side, one Z-set for each detail."""
+"""The functions of one aggregation put together: counters side by side, one Z-set for each detail.
+
+The exact sums of all functions are one detail.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +18,13 @@ from tidemill.pipeline.operators.aggregates.counts import ALL_ROWS, Count
 from tidemill.pipeline.operators.aggregates.decimals import DecimalAverage, DecimalSum
 from tidemill.pipeline.operators.aggregates.extremes import Max, MaxBy, Min, MinBy
 from tidemill.pipeline.operators.aggregates.firsts import First, Last, PivotFirst
-from tidemill.pipeline.operators.aggregates.floats import FloatAverage, FloatSum
+from tidemill.pipeline.operators.aggregates.floats import Accumulators, FloatAverage, FloatSum
 from tidemill.pipeline.operators.aggregates.integers import IntegerAverage, IntegerSum
 from tidemill.pipeline.operators.aggregates.keys import normalised
 from tidemill.pipeline.operators.aggregates.measure import (
     Counters,
     Detail,
+    ExactSum,
     Folded,
     Function,
     Looked,
@@ -87,6 +91,10 @@ def function_of(call: AggregateCall, schema: pa.Schema) -> Function:
     raise Refused(f"the aggregate function {call.function}{over} cannot be kept incrementally")
 
 
+_CHUNK_GROUPS = 8192
+"""So many are looked up together, as what is found for them lies in a cache."""
+
+
 class Layout:
     """What `Combine` puts out and `Aggregate` keeps. Both make it from the same plan, so that they agree.
 
@@ -97,25 +105,28 @@ class Layout:
     def __init__(self, schema: pa.Schema, keys: Sequence[int], calls: Sequence[AggregateCall]) -> None:
         self.keys = tuple(keys)
         self.functions = tuple(function_of(call, schema) for call in calls)
-        self.counters: dict[Counters, slice] = {}
-        self.details: dict[Detail, int] = {}
-        self.looked: dict[Looked, int] = {}
-        self.width = 0
         self.of_nothing = all(function.of_nothing for function in self.functions)
-        for measure in (ALL_ROWS, *(each for function in self.functions for each in function.measures)):
-            self._include(measure)
+        measures = dict.fromkeys((ALL_ROWS, *(one for each in self.functions for one in each.measures)))
+        self.counters: dict[Counters, slice] = {}
+        self.width = 0
+        for one in measures:
+            if isinstance(one, Counters):
+                self.counters[one] = slice(self.width, self.width + one.width)
+                self.width += one.width
+        sums = tuple(one for one in measures if isinstance(one, ExactSum))
+        looked = [one for one in measures if isinstance(one, Looked)]
+        self.sums = Accumulators(sums) if sums else None
+        details = dict.fromkeys([*([self.sums] if self.sums else []), *(one.detail for one in looked)])
+        self.details: dict[Detail, int] = {detail: slot for slot, detail in enumerate(details, 1)}
+        self.looked = {one: self.details[one.detail] for one in looked}
+        self.folded = {slot: each for each, slot in self.details.items() if isinstance(each, Folded)}
         self.key_schema = pa.schema([schema.field(key) for key in keys])
         self.detail_schemas = [pa.schema([*self.key_schema, *each.fields(schema)]) for each in self.details]
-        self.folded = {slot: each for each, slot in self.details.items() if isinstance(each, Folded)}
-        self.ports = (Port(self.key_schema, self.width), *map(Port, self.detail_schemas))
-
-    def _include(self, measure: Measure) -> None:
-        """Give the measure its place, unless it has one."""
-        if isinstance(measure, Looked):
-            self.looked[measure] = self.details.setdefault(measure.detail, len(self.details) + 1)
-        elif measure not in self.counters:
-            self.counters[measure] = slice(self.width, self.width + measure.width)
-            self.width += measure.width
+        pairs = zip(self.details, self.detail_schemas, strict=True)
+        self.ports = (
+            Port(self.key_schema, self.width),
+            *(Port(fields, detail.width) for detail, fields in pairs),
+        )
 
     @property
     def states(self) -> tuple[StateSpec, ...]:
@@ -161,9 +172,17 @@ class Layout:
 
     def values(self, access: Access, groups: Touched, totals: Weights, *, before: bool) -> list[pa.Array]:
         """The value of each function for each group; `totals` are the groups' counters."""
+        chunks = [slice(at, at + _CHUNK_GROUPS) for at in range(0, max(1, len(groups)), _CHUNK_GROUPS)]
+        parts = [self._values(access, groups.slice(one), totals[one], before=before) for one in chunks]
+        return parts[0] if len(parts) == 1 else [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
+
+    def _values(self, access: Access, groups: Touched, totals: Weights, *, before: bool) -> list[pa.Array]:
         found: dict[Measure, Any] = {}
         for counters, at in self.counters.items():
             found[counters] = totals[:, at.start] if counters.width == 1 else totals[:, at]
+        if self.sums is not None:
+            sums = self.sums.read(access.own(self.details[self.sums]), groups, before=before)
+            found.update(zip(self.sums.sums, sums, strict=True))
         for looked, slot in self.looked.items():
             found[looked] = looked.read(access.own(slot), groups, before=before)
         return [

@@ -59,11 +59,27 @@ class Counters(ABC):
         """What each row adds to each counter at weight 1; None for 1. Rows not chosen must add 0."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExactSum:
+    """A measure: the exact sum of the products of some float columns. The sums of a node share a detail.
+
+    Products with a factor that is not finite are left out: the sum of that column alone knows of it.
+    """
+
+    chosen: Chosen
+    factors: tuple[int, ...]
+
+
 class Detail(ABC):
     """A Z-set kept beside the counters: its rows are the group's columns and some more.
 
     Subclasses compare by value, so that functions over the same rows share one.
     """
+
+    @property
+    def width(self) -> int | None:
+        """That of its weights."""
+        return None
 
     @abstractmethod
     def fields(self, schema: pa.Schema) -> list[pa.Field]:
@@ -77,7 +93,7 @@ class Detail(ABC):
 
     def state(self, name: str, schema: pa.Schema, keys: int) -> StateSpec:
         """Its state, of which the first `keys` columns are the group's."""
-        return StateSpec(name, schema, tuple(range(keys)))
+        return StateSpec(name, schema, tuple(range(keys)), self.width)
 
 
 class Folded(Detail):
@@ -98,6 +114,9 @@ class Touched:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    def slice(self, chosen: slice) -> "Touched":
+        return Touched(self.keys[chosen], self.hashes[chosen])
+
     def take(self, indices: Indices) -> "Touched":
         return Touched(take_rows(self.keys, indices), self.hashes[indices])
 
@@ -113,7 +132,7 @@ class Looked(ABC):
         """What is found for these groups, one after the other; `before` is without this round's change."""
 
 
-Measure = Counters | Looked
+Measure = Counters | ExactSum | Looked
 
 
 class Function(ABC):

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.pipeline.operators.aggregates.counts import Rows
-from tidemill.pipeline.operators.aggregates.floats import ExactSum, Sums, Superaccumulator
-from tidemill.pipeline.operators.aggregates.measure import Function, Integers, masked
+from tidemill.pipeline.operators.aggregates.floats import Sums
+from tidemill.pipeline.operators.aggregates.measure import ExactSum, Function, Integers, masked
 from tidemill.pipeline.operators.aggregates.products import Large
-from tidemill.pipeline.operators.aggregates.rounding import LEAST_EXPONENT, Floats
+from tidemill.pipeline.operators.aggregates.rounding import Floats
 from tidemill.pipeline.plan.node import AggregateCall
 from tidemill.pipeline.zset.value import Mask
 
@@ -41,12 +41,9 @@ def fourth(n: Large, x: Large, squares: Large, cubes: Large, fourths: Large) -> 
 
 def central(formula: Callable[..., Large], degree: int, count: Integers, *sums: Sums) -> Floats:
     """What the formula says of so many values, whose sums these are, each group for itself."""
-    found = np.zeros(len(count))
-    for chosen in Sums.chunks(len(count)):
-        exact = formula(Large.of(count[chosen]), *(one.large(chosen) for one in sums))
-        special = np.any([one.special(chosen).any(axis=0) for one in sums], axis=0)
-        found[chosen] = np.where(special, np.nan, exact.rounded(degree * LEAST_EXPONENT))
-    return found / np.maximum(count, 1).astype(np.float64) ** (degree - 1)
+    exact = formula(Large.of(count), *(one.finite for one in sums)).rounded()
+    special = np.any([one.special.any(axis=0) for one in sums], axis=0)
+    return np.where(special, np.nan, exact) / np.maximum(count, 1).astype(np.float64) ** (degree - 1)
 
 
 class _OverDoubles(Function):
@@ -60,11 +57,8 @@ class _OverDoubles(Function):
         super().__init__(call, arguments)
         self.null = call.options.get("nullOnDivideByZero", "true") == "true"
         columns = call.columns
-        details = (
-            Superaccumulator(self.chosen, tuple(columns[place] for place in factors))
-            for factors in self.factors
-        )
-        self.measures = (Rows(self.counted), *map(ExactSum, details))
+        products = (tuple(columns[place] for place in factors) for factors in self.factors)
+        self.measures = (Rows(self.counted), *(ExactSum(self.chosen, factors) for factors in products))
 
     @classmethod
     def takes(cls, *kinds: pa.DataType) -> bool:

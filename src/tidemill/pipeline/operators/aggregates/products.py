@@ -1,4 +1,4 @@
-"""Whole numbers of any size, as columns of limbs: exact sums of products are computed with them.
+"""Numbers of any size, as columns of limbs: exact sums of products are computed with them.
 
 Limb q counts multiples of 2^(32 q). Limbs may have either sign and be larger than 32 bits.
 """
@@ -54,9 +54,9 @@ class Large:
         """All of them times one small number."""
         return Large(self.limbs * factor, self.first)
 
-    def rounded(self, unit: int) -> Floats:
-        """The double nearest to each number times 2^unit."""
-        return nearest(self.limbs, self.first, unit)
+    def rounded(self) -> Floats:
+        """The double nearest to each number."""
+        return nearest(self.limbs, self.first)
 
     def _unsigned(self) -> tuple[Mask, int, npt.NDArray[np.uint64]]:
         """Which are negative; the lowest limb that any has, and all limbs from there on, in 32 bits."""

@@ -1,6 +1,6 @@
 """From the exact sum of doubles to the nearest double.
 
-A sum is a column of limbs: limb q counts multiples of 2^(32 q - 1074). Every double is a multiple of 2^-1074.
+A sum is a column of limbs: limb q counts multiples of 2^(32 q). Every double is a multiple of 2^-1074.
 """
 
 import numpy as np
@@ -12,7 +12,6 @@ from tidemill.pipeline.zset.weights import overflow
 
 Floats = npt.NDArray[np.float64]
 
-LEAST_EXPONENT = -1074
 _LOW = np.int64(0xFFFF_FFFF)
 _BITS = np.int64(32)
 _ONE = np.uint64(1)
@@ -20,14 +19,13 @@ _HALF = np.uint64(0x400)
 SPARE = 2  # limbs above, for what is carried out of the highest, and below, so that there are always three
 
 
-def nearest(limbs: Integers, first: int, unit: int = LEAST_EXPONENT) -> Floats:
+def nearest(limbs: Integers, first: int) -> Floats:
     """The double nearest to each sum, ties to even; infinite where too large.
 
-    `limbs` is of shape (limbs, sums), the lowest first, which is limb number `first`. Limb q counts multiples
-    of 2^(32 q + unit).
+    `limbs` is of shape (limbs, sums), the lowest first, which is limb number `first`.
     """
     negative, carried = unsigned(limbs)
-    magnitude = _round(carried, 32 * (first - SPARE) + unit)
+    magnitude = _round(carried, first - SPARE)
     return np.where(negative, -magnitude, magnitude)
 
 
@@ -52,8 +50,8 @@ def _carry(limbs: Integers) -> None:
         limbs[place] &= _LOW
 
 
-def _round(limbs: Integers, unit: int) -> Floats:
-    """As `nearest` of sums that are not negative and whose limbs were carried; the lowest has number 0."""
+def _round(limbs: Integers, first: int) -> Floats:
+    """As `nearest` of sums that are not negative and whose limbs were carried."""
     filled = limbs != 0
     top = len(limbs) - 1 - np.argmax(filled[::-1], axis=0)
     sums = np.arange(limbs.shape[1])
@@ -65,6 +63,6 @@ def _round(limbs: Integers, unit: int) -> Floats:
     # Of these a double keeps 53. One below the normal range has fewer, but so have sums of doubles.
     kept, rest = bits >> np.uint64(11), bits & np.uint64(0x7FF)
     up = (rest > _HALF) | ((rest == _HALF) & (below | ((kept & _ONE) != 0)))
-    exponent = 11 + size.astype(np.int64) + 32 * (top - 2) + unit
+    exponent = 11 + size.astype(np.int64) + 32 * (first + top - 2)
     with np.errstate(over="ignore"):
         return np.asarray(np.ldexp((kept + up).astype(np.float64), exponent))

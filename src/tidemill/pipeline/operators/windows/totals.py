@@ -3,15 +3,15 @@
 Running totals may wrap around; their difference does not, as that of a frame fits.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.pipeline.operators.aggregates.floats import ExactSum, FloatAverage, FloatSum, spread
-from tidemill.pipeline.operators.aggregates.measure import Counters, Function, Integers, Measure
+from tidemill.pipeline.operators.aggregates.doubles import Doubles, spread
+from tidemill.pipeline.operators.aggregates.floats import FloatAverage, FloatSum
+from tidemill.pipeline.operators.aggregates.measure import Counters, ExactSum, Function, Integers, Measure
 from tidemill.pipeline.operators.aggregates.rounding import Floats, nearest
 from tidemill.pipeline.operators.windows.frames import Frames
 from tidemill.pipeline.operators.windows.partitions import Partitions
@@ -46,9 +46,8 @@ def _measured(rows: Partitions, frames: Frames, measure: Measure) -> Any:
         sums = [_sums(amount, frames) for amount in amounts]
         return sums[0] if len(sums) == 1 else np.stack(sums, axis=1)
     assert isinstance(measure, ExactSum)
-    chosen = measure.detail.chosen
-    values = fixed_values(rows.rows.column(measure.detail.factors[0])).astype(np.float64)
-    mask = chosen.mask(rows.rows)
+    values = fixed_values(rows.rows.column(measure.factors[0])).astype(np.float64)
+    mask = measure.chosen.mask(rows.rows)
     return Rounded(_float_sums(values if mask is None else np.where(mask, values, 0.0), frames))
 
 
@@ -58,10 +57,10 @@ def _sums(amounts: Integers, frames: Frames) -> Integers:
 
 
 def _float_sums(values: Floats, frames: Frames) -> Floats:
-    """The double nearest to the exact sum of each frame, limb by limb (see `aggregates.floats`)."""
+    """The double nearest to the exact sum of each frame, limb by limb (see `aggregates.rounding`)."""
     finite = np.isfinite(values)
     exact = np.where(finite, values, 0.0)
-    lowest, parts = spread([exact], np.ones(len(values), np.int64))
+    lowest, parts = spread([Doubles.of(exact)], np.ones(len(values), np.int64))
     used = np.unique(lowest[exact != 0])
     sums = np.zeros(len(values))
     if len(used):
@@ -76,7 +75,7 @@ def _float_sums(values: Floats, frames: Frames) -> Floats:
     return sums
 
 
-def _at(limb: int, lowest: Integers, parts: Sequence[Integers]) -> Integers:
+def _at(limb: int, lowest: Integers, parts: Integers) -> Integers:
     """What each value adds to a limb."""
     above = limb - lowest
-    return np.asarray(np.select([above == place for place in range(_LIMBS)], parts, 0))
+    return np.asarray(np.select([above == place for place in range(_LIMBS)], list(parts), 0))

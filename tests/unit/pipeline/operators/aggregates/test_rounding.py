@@ -10,19 +10,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidemill.pipeline.errors import StepAborted
-from tidemill.pipeline.operators.aggregates.floats import spread
-from tidemill.pipeline.operators.aggregates.rounding import LEAST_EXPONENT, nearest
+from tidemill.pipeline.operators.aggregates.doubles import Doubles, spread
+from tidemill.pipeline.operators.aggregates.rounding import nearest
 
+LEAST = 34  # limbs below zero that a double may have
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def exact_sum(values: Sequence[float]) -> float:
     """What the limbs of the values add up to, rounded."""
-    lowest, amounts = spread([np.array(values)], np.ones(len(values), np.int64))
+    lowest, amounts = spread([Doubles.of(np.array(values))], np.ones(len(values), np.int64))
     limbs = np.zeros(80, np.int64)
     for above, amount in enumerate(amounts):
-        np.add.at(limbs, lowest + above, amount)
-    return float(nearest(limbs[:, None], 0)[0])
+        np.add.at(limbs, lowest + LEAST + above, amount)
+    return float(nearest(limbs[:, None], -LEAST)[0])
 
 
 @given(st.lists(FINITE, min_size=1, max_size=20))
@@ -41,14 +42,16 @@ def test_a_sum_is_that_of_fsum(values: list[float]) -> None:
     assert exact_sum(values) == expected
 
 
-@given(st.lists(st.tuples(st.integers(-(2**61), 2**61), st.integers(0, 12)), min_size=1), st.integers(0, 50))
+@given(
+    st.lists(st.tuples(st.integers(-(2**61), 2**61), st.integers(0, 12)), min_size=1), st.integers(-33, 16)
+)
 def test_limbs_of_any_size_and_sign_are_carried(parts: list[tuple[int, int]], first: int) -> None:
     limbs = np.zeros((13, 1), np.int64)
     for amount, place in parts:
         limbs[place, 0] = amount
-    exact = sum(int(limb) << (32 * (first + place)) for place, limb in enumerate(limbs[:, 0]))
+    exact = sum(int(limb) << (32 * place) for place, limb in enumerate(limbs[:, 0]))
     try:
-        expected = float(Fraction(exact) * Fraction(2) ** LEAST_EXPONENT)
+        expected = float(Fraction(exact) * Fraction(2) ** (32 * first))
     except OverflowError:
         expected = math.inf if exact > 0 else -math.inf
 
