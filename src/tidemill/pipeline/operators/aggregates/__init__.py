@@ -5,7 +5,7 @@ came and went. A float sum is the exact one, rounded once.
 
 Words: a *counter* is a number per group to which every row adds, in proportion to its weight; a *detail* is
 what a function needs beyond counters, a Z-set of its own with rows (group, something); a *measure* is what a
-function asks to know of a group: some counters, an exact sum of floats, or something about a detail. Functions
+function asks to know of a group: some counters, an exact sum of floats, or something about a detail. Those
 that ask for the same share it; all exact sums share one detail.
 
 A change costs its own size for counters and float sums alike, beside a lookup per touched group. MIN, MAX and
