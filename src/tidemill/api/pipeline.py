@@ -145,6 +145,8 @@ class Pipeline(Aggregates, Verification):
         spec = self._planner.state(name)
         if spec is None:
             return self._reader.change(self._planner.schema(name), (), runs.step - 1)
+        if spec.name not in self._engine.plan.circuit.fingerprints:
+            raise NoSuchName(f"{name} is being dropped")  # its runs may be gone already
         return self._reader.state(spec, runs.of(spec.name), runs.step - 1)
 
     def _pinned(self, name: str, pin: str) -> LiveRuns:
@@ -165,13 +167,16 @@ class Pipeline(Aggregates, Verification):
         engine = self._engine_open()
         with self._planning:
             self._planner.check_settings()
-            self._planner.step = engine.root.last
+            # While it runs by itself, what is unfilled now may be filled before a new view is there.
+            self._planner.unfilled = frozenset(() if self._continuous.running else engine.unfilled)
             yield
 
     def _adopt(self, change: PlanChange) -> None:
         with self._continuous.paused():
-            self._engine_open().change_plan(change.plan, change.fresh)
-        self._planner.load(change.plan)
+            engine = self._engine_open()
+            plan = self._planner.dated(change.plan, engine.root.last)
+            engine.change_plan(plan, change.fresh)
+        self._planner.load(plan)
 
     def explain(self, format: Form = "text") -> str:  # noqa: A002
         """The circuit: each operator with its words of SQL, its keys, the state it keeps and what a change

@@ -49,6 +49,12 @@ class Catalog:
     circuit: Circuit = field(default_factory=Circuit)
     origins: dict[str, tuple[Origin, ...]] = field(default_factory=dict)
     """By the fingerprint of a node, what of its query it comes from."""
+    unfilled: frozenset[str] = frozenset()
+    """The fingerprints of nodes that have not run, and will not before the query is there: shared."""
+
+    def entry(self, name: str) -> Table | View:
+        """Of a name that is there."""
+        return self.tables.get(name) or self.views[name]
 
 
 @dataclass(frozen=True, slots=True)

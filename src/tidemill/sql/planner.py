@@ -57,7 +57,7 @@ class _Kept(msgspec.Struct, frozen=True):
 class Planner:
     """The tables, views and circuit of one pipeline on one session. Decides; somebody else acts.
 
-    A change counts once `load` is called with its plan.
+    A change counts once `load` is called with its plan. What there is may be asked from any thread.
     """
 
     def __init__(self, spark: Any) -> None:
@@ -65,7 +65,7 @@ class Planner:
         self._frames = Frames(spark)
         self._catalog = Catalog()
         self._epoch = 0
-        self.step = 0  # the one that comes next
+        self.unfilled: frozenset[str] = frozenset()  # nodes that have not run, and will not before a new view
 
     def load(self, plan: Plan) -> None:
         """Go on from this plan."""
@@ -126,15 +126,11 @@ class Planner:
 
     def name_of(self, name: str) -> str:
         """The table or view that the session means by the name, spelled as it was created."""
-        names = (*self._catalog.tables, *self._catalog.views)
-        found = self._found(name, names)
-        if found is None:
-            known = ", ".join(names) or "none yet"
-            raise NoSuchName(f"there is no table or view {name}; there are: {known}")
-        return found
+        return self._name_in(self._catalog, name)
 
     def schema(self, name: str) -> pa.Schema:
-        return schema_from_spark(self._entry(name).schema)
+        catalog = self._catalog
+        return schema_from_spark(catalog.entry(self._name_in(catalog, name)).schema)
 
     def source(self, table: str) -> nodes.Source:
         """The source of a table that is settled."""
@@ -146,10 +142,10 @@ class Planner:
 
     def state(self, name: str) -> StateSpec | None:
         """The state that holds the rows of a table or view; None for a table that was never appended to."""
-        entry = self._entry(name)
+        catalog = self._catalog  # one and the same: another may be loaded meanwhile
+        entry, circuit = catalog.entry(self._name_in(catalog, name)), catalog.circuit
         if entry.position is None:
             return None
-        circuit = self._catalog.circuit
         node = circuit.nodes[entry.position]
         [spec] = build(node, [circuit.nodes[index] for index in node.inputs]).states()
         return replace(spec, name=state_name(circuit, entry.position, spec.name))
@@ -182,16 +178,31 @@ class Planner:
                 change = trial._statement(statement)
                 if change is not None:
                     trial.load(change.plan)
+                    trial.unfilled |= change.fresh
                     plan, fresh = change.plan, fresh | change.fresh
         except PipelineError as error:
             error.file = file
             raise
         return None if plan is None else PlanChange(plan, fresh & set(plan.circuit.fingerprints))
 
+    def dated(self, plan: Plan, step: int) -> Plan:
+        """A new plan that takes effect before this step: its new views are of that time."""
+        kept = msgspec.convert(plan.catalog, _Kept)
+        views = {
+            name: replace(view, since=step) if self._is_new(plan.circuit.nodes[view.position]) else view
+            for name, view in kept.views.items()
+        }
+        catalog = msgspec.to_builtins(msgspec.structs.replace(kept, views=views))
+        return msgspec.structs.replace(plan, catalog=catalog)
+
+    def _is_new(self, node: nodes.AnyNode) -> bool:
+        """Whether a view was planned after the plan that was loaded last."""
+        return isinstance(node, nodes.View) and node.epoch >= self._epoch
+
     def view(self, name: str, frame: Frame) -> PlanChange:
         """A view by a frame over the tables."""
         self._check_free(name, "view")
-        return self._added(name, plan_view(self._frames, self._catalog, name, frame, self._epoch))
+        return self._added(name, self._planned(name, frame))
 
     def settle(self, table: str) -> PlanChange | None:
         """Decide by which columns a table's rows are spread, as they are about to come; None if it is."""
@@ -232,9 +243,13 @@ class Planner:
         if statement.if_not_exists and self._found(statement.name, self._catalog.views):
             return None
         self._check_free(statement.name, "view")
-        addition = plan_view(self._frames, self._catalog, statement.name, statement, self._epoch)
+        addition = self._planned(statement.name, statement)
         levels = (statement.levels or LEVELS) if isinstance(statement, CreateRecursiveView) else 0
         return self._added(statement.name, addition, statement.query, levels)
+
+    def _planned(self, name: str, query: CreateView | Frame) -> Addition:
+        catalog = replace(self._catalog, unfilled=self.unfilled)
+        return plan_view(self._frames, catalog, name, query, self._epoch)
 
     def _added(self, name: str, addition: Addition, query: str = "", levels: int = 0) -> PlanChange:
         tables = dict(self._catalog.tables)
@@ -242,10 +257,8 @@ class Planner:
             tables[table] = replace(tables[table], shard_key=key)
         for table, position in addition.sources.items():
             tables[table] = replace(tables[table], position=position)
-        views = {
-            **self._catalog.views,
-            name: View(addition.schema, addition.position, self.step, query, levels),
-        }
+        view = View(addition.schema, addition.position, query=query, levels=levels)
+        views = {**self._catalog.views, name: view}
         origins = {**self._catalog.origins, **addition.origins}
         return self._changed(Catalog(tables, views, addition.circuit, origins))
 
@@ -281,9 +294,13 @@ class Planner:
             return name if name in names else None
         return next((known for known in names if known.lower() == name.lower()), None)
 
-    def _entry(self, name: str) -> Table | View:
-        name = self.name_of(name)
-        return self._catalog.tables.get(name) or self._catalog.views[name]
+    def _name_in(self, catalog: Catalog, name: str) -> str:
+        names = (*catalog.tables, *catalog.views)
+        found = self._found(name, names)
+        if found is None:
+            known = ", ".join(names) or "none yet"
+            raise NoSuchName(f"there is no table or view {name}; there are: {known}")
+        return found
 
     def _table(self, name: str) -> str:
         """The name of a table as it was created."""

@@ -187,6 +187,30 @@ def test_every_node_but_those_that_are_shared_is_new_and_tells_itself_apart(scri
     assert sum(isinstance(node, Aggregate) for node in nodes) == 3
 
 
+def test_nodes_that_have_not_run_are_shared_whatever_they_are(script: Script) -> None:
+    join = "SELECT max(price) AS m FROM bids JOIN auctions ON bidder = category AND price > 3"
+    before = script.run(f"{TABLES}CREATE VIEW v AS {join}")
+    script.catalog = replace(before, unfilled=frozenset(before.circuit.fingerprints))
+    after = script.run(f"CREATE VIEW w AS {join}")
+
+    new = after.circuit.nodes[len(before.circuit.nodes) :]
+    assert [type(node).__name__ for node in new] == ["View"]
+    assert new[0].inputs == before.circuit.nodes[before.views["v"].position].inputs
+
+
+def test_of_nodes_that_have_run_and_others_only_the_latter_are_shared(script: Script) -> None:
+    join = "FROM bids JOIN auctions ON bidder = category"
+    first = script.run(f"{TABLES}CREATE VIEW v AS SELECT max(price) AS m {join}")
+    second = script.run(f"CREATE VIEW w AS SELECT max(price) AS m {join}")
+    fresh = set(second.circuit.fingerprints) - set(first.circuit.fingerprints)
+    script.catalog = replace(second, unfilled=frozenset(fresh))
+    third = script.run(f"CREATE VIEW x AS SELECT max(price) AS m {join}")
+
+    nodes = third.circuit.nodes
+    assert nodes[third.views["x"].position].inputs == nodes[third.views["w"].position].inputs
+    assert nodes[third.views["x"].position].inputs != nodes[third.views["v"].position].inputs
+
+
 def test_a_circuit_survives_its_json(script: Script) -> None:
     catalog = script.run(f"{TABLES}CREATE VIEW v AS SELECT md5(bidder) AS m, price + 1 AS p FROM bids")
 

@@ -1,5 +1,7 @@
 """The last look at a new circuit: what is there already is shared, what nobody needs goes."""
 
+from collections.abc import Container
+
 import msgspec
 
 from tidemill.pipeline.plan.circuit import Circuit, fingerprint
@@ -8,13 +10,16 @@ from tidemill.pipeline.plan.node import AnyNode
 SALT = "salt"
 
 
-def finish(nodes: list[AnyNode], known: int, last: int) -> tuple[Circuit, dict[int, int]]:
+def finish(
+    nodes: list[AnyNode], known: int, last: int, unfilled: Container[str] = ()
+) -> tuple[Circuit, dict[int, int]]:
     """The circuit of the nodes, of which the first `known` are fixed, and where each that stays has gone.
 
-    A node whose state can serve a later view is used instead of its equal. Every other new node gets a
-    fingerprint of its own, by a `salt` where it must: it starts empty, and is filled apart from the old one.
+    A node whose state can serve a later view is used instead of its equal, and so is one that is `unfilled`,
+    as it has missed nothing. Every other new node gets a fingerprint of its own, by a `salt` where it must:
+    it starts empty, and is filled apart from the old one.
     """
-    places = _reuse(nodes, known)
+    places = _reuse(nodes, known, unfilled)
     kept = list(nodes[:known])
     prints = list(Circuit(tuple(kept)).fingerprints)
     moved = {index: index for index in range(known)}
@@ -27,10 +32,11 @@ def finish(nodes: list[AnyNode], known: int, last: int) -> tuple[Circuit, dict[i
     return Circuit(tuple(kept)), moved
 
 
-def _reuse(nodes: list[AnyNode], known: int) -> dict[int, int]:
+def _reuse(nodes: list[AnyNode], known: int, unfilled: Container[str]) -> dict[int, int]:
     """For each new node whose equal is there and may be shared, the position of that."""
     prints = Circuit(tuple(_salted(node, 0) for node in nodes)).fingerprints
-    there = {prints[index]: index for index in range(known) if nodes[index].shared}
+    own = Circuit(tuple(nodes[:known])).fingerprints
+    there = {prints[at]: at for at in range(known) if nodes[at].shared or own[at] in unfilled}
     return {index: there[prints[index]] for index in range(known, len(nodes)) if prints[index] in there}
 
 
