@@ -10,7 +10,6 @@ from tidemill.app.demo import auctions, inventing
 from tidemill.app.demo.figures import Figures
 from tidemill.app.demo.lives import Course
 from tidemill.app.demo.show import Show
-from tidemill.pipeline.errors import PipelineError, Refused
 from tidemill.pipeline.types import schema_from_spark
 from tidemill.sql.statements import CreateTable, parse
 
@@ -20,16 +19,13 @@ def perform(
 ) -> None:
     """Open a pipeline on a Spark of its own, create what the file says, or the auctions, and show it.
 
-    Raises `Refused` for what cannot be created, with the file.
+    Raises `Refused` for what cannot be created, with its place in the file.
     """
     with Pipeline(None, folder) as pipeline:
         tell(Figures("planning"))
         script = file or auctions.SCRIPT
         text = script.read_text(encoding="utf-8")
-        try:
-            pipeline.sql(text)
-        except PipelineError as error:
-            raise Refused(f"{script}: {error}") from error
+        pipeline.sql(text, file=str(script))
         start_us = time.time_ns() // 1000
         course = course_of(pipeline, text, start_us) if file else auctions.house(start_us)
         Show(pipeline, course, tell).run(finish, end)
