@@ -14,6 +14,7 @@ import functools
 import itertools
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -364,13 +365,18 @@ def main(job: Job) -> None:
         Path(job.folder, "report.json").write_text(report)
 
 
-def run_forked(act: Callable[[], None]) -> int:
+def run_forked(act: Callable[[], None], kill_after_s: float | None = None) -> int:
     """Run something in a fork of this process; how that ended, as `Popen.returncode` says it.
 
-    Says so when the fork is stopped.
+    Says so when the fork is stopped. With `kill_after_s`, it is killed then, wherever it is.
     """
+    ended = {signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ended)
+    signal.sigtimedwait(ended, 0)  # that of the fork before
     process = os.fork()
     if process:
+        if kill_after_s is not None and signal.sigtimedwait(ended, kill_after_s) is None:
+            os.kill(process, signal.SIGKILL)
         while os.WIFSTOPPED(status := os.waitpid(process, os.WUNTRACED)[1]):
             say(stopped=process)
         return os.waitstatus_to_exitcode(status)

@@ -25,22 +25,22 @@ THREADLESS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_T
 class Children:
     """A process that has everything loaded and forks a child for each job; one job at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "crash.pipeline_child") -> None:
         self._stopped = 0
         environment = {**os.environ, **THREADLESS, "PYTHONPATH": str(TESTS)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "crash.pipeline_child"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
         )
 
-    def run(self, job: Job) -> int:
+    def run(self, job: msgspec.Struct) -> int:
         """How the child ended, as `Popen.returncode` says it."""
         self.begin(job)
         return self.wait()
 
-    def begin(self, job: Job) -> None:
+    def begin(self, job: msgspec.Struct) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(job) + b"\n")
         self._process.stdin.flush()

@@ -91,8 +91,8 @@ class Driver:
         self.at.close()
 
 
-def main(master: str, folder: str) -> None:
-    driver = Driver(master, folder)
+def serve(driver: Any) -> None:
+    """Do what the lines of the input say, with the methods of a driver that has a session, `spark`."""
     say(ready=True)
     for line in sys.stdin:
         verb, *arguments = line.split()
@@ -110,4 +110,4 @@ def say(**facts: object) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serve(Driver(*sys.argv[1:]))

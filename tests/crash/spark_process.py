@@ -46,12 +46,14 @@ def end(process: psutil.Popen, started: set[psutil.Process], wait_s: float) -> N
 class Driver:
     """A driver process. All that it started is gone after the `with` block."""
 
-    def __init__(self, folder: Path, java: Java, master: str = "local[2]") -> None:
+    def __init__(
+        self, folder: Path, java: Java, master: str = "local[2]", module: str = "crash.spark_child"
+    ) -> None:
         self.folder = folder
         if not (folder / "hangs").exists():
             os.mkfifo(folder / "hangs")
         self.process = psutil.Popen(
-            [sys.executable, "-m", "crash.spark_child", master, str(folder)],
+            [sys.executable, "-m", module, master, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(java),

@@ -95,7 +95,7 @@ def _transactions(ids: Numbers, count: int, givers: Numbers, takers: Numbers) ->
     )
 
 
-def lots(count: int, steps: int, single: int = 50) -> list[range]:
+def lots(count: int, steps: int, single: int) -> list[range]:
     """Which of so many transactions each step takes: the first ones one by one, then equal lots."""
     sizes = chain(repeat(1, single), repeat(-(-(count - single) // (steps - single)), steps - single))
     ends = accumulate(sizes, initial=0)
