@@ -164,7 +164,6 @@ CASES = [
         "column 'c': only the collation UTF8_BINARY",
         "use lower()",
     ),
-    ("SELECT ^xpath_string(bidder, 'a') AS n FROM bids", "xpath_string(bidder, 'a') is not", BEFORE),
     (
         "SELECT ^window(to_timestamp(bidder), '1 hour') AS w FROM bids",
         "window() over this time",
