@@ -32,7 +32,7 @@ CREATE VIEW nested AS SELECT m, struct(v, g) AS s, array(v, NULL) AS l FROM t;
 CREATE RECURSIVE VIEW reach (a BIGINT, b BIGINT) AS
   SELECT a, b FROM e UNION SELECT reach.a, e.b FROM reach JOIN e ON reach.b = e.a;
 CREATE VIEW widest AS SELECT a, count(*) AS n FROM reach GROUP BY a;
-CREATE VIEW pairs AS SELECT one.a, other.a AS b FROM widest AS one JOIN widest AS other USING (n);
+CREATE VIEW pairs AS SELECT one.g, other.g AS h FROM sums AS one JOIN sums AS other USING (n);
 CREATE VIEW punctual AS SELECT count(*) AS n FROM seen;
 """
 
