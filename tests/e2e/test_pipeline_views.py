@@ -36,6 +36,8 @@ OLDER = {
         FROM bids GROUP BY session_window(at, '5 seconds'), bidder""",
     "strangers": "SELECT auction, city FROM bids LEFT JOIN people ON bidder = id",
     "dear": "SELECT auction FROM bids WHERE price > (SELECT avg(price) FROM bids)",
+    "paired": """SELECT x.bidder, s, m FROM (SELECT bidder, sum(price) AS s FROM bids GROUP BY bidder) AS x
+        JOIN (SELECT bidder, max(price) AS m FROM bids GROUP BY bidder) AS y ON x.bidder = y.bidder""",
     "reach": """WITH RECURSIVE r (a) AS (
         SELECT min(auction) FROM bids UNION ALL SELECT a + 1 FROM r WHERE a < 4) SELECT a FROM r""",
 }
@@ -62,7 +64,7 @@ def bids(numbers: range) -> list[dict[str, object]]:
 
 
 def test_a_late_view_has_what_an_older_one_has_with_what_waited(spark: SparkSession, folder: Path) -> None:
-    late = {f"late_{name}": f"SELECT * FROM {name}" for name in OLDER}
+    """Whether it is made of that one, or of what they may share."""
     with Pipeline(spark, folder, runtime="inline") as p:
         p.sql(TABLES)
         create(p, OLDER)
@@ -71,12 +73,14 @@ def test_a_late_view_has_what_an_older_one_has_with_what_waited(spark: SparkSess
         p.step()
         p.insert("bids", bids(range(20, 40)))
         p.delete("bids", bids(range(3, 9)))
-        create(p, late)
+        create(p, {f"of_{name}": f"SELECT * FROM {name}" for name in OLDER})
+        create(p, {f"again_{name}": query for name, query in OLDER.items()})
         for more in (range(40, 45), range(45, 46)):
             p.step()
 
             older = {name: rows(p, name) for name in OLDER}
-            assert {name: rows(p, f"late_{name}") for name in OLDER} == older
+            assert {name: rows(p, f"of_{name}") for name in OLDER} == older
+            assert {name: rows(p, f"again_{name}") for name in OLDER} == older
             assert all(older.values())
             p.insert("bids", bids(more))
 
