@@ -1,7 +1,7 @@
 """Random SQL for a fixed time, and cases that once went wrong.
 
 TIDEMILL_RANDOM_SQL_SECONDS says for how long queries are drawn, TIDEMILL_RANDOM_SQL_SEED which ones: by
-default the same each time, so that no change is blamed for what it did not do. `make random-sql` draws new ones.
+default always the same, so that no change is blamed for what it did not do. `make random-sql` draws others.
 """
 
 import math
