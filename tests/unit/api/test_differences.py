@@ -77,3 +77,26 @@ def test_floats_inside_other_values_are_compared_the_same_way(
 
     assert len(unequal(left, right)) == 0
     assert len(unequal(left, ZSet.empty(schema))) == 1
+
+
+def test_rows_that_agree_in_one_float_are_paired_by_the_other() -> None:
+    kinds = [pa.int64(), pa.float64(), pa.float64()]
+    one = {(1, NEAR, 5.0): 1, (1, 0.3, 7.0): 1, (1, 0.3, float("nan")): 1, (1, 0.3, None): 1}
+    other = {(1, 0.3, 5.0): 1, (1, NEAR, 7.0): 1, (1, NEAR, float("nan")): 1, (1, 0.3, 9.0): 1}
+
+    assert found(kinds, one, other) == {(1, 0.3, None): 1, (1, 0.3, 9.0): -1}
+
+
+def test_a_row_that_is_there_several_times_is_paired_with_several() -> None:
+    near = [1.0 + step * 1e-12 for step in range(5)]
+    one, other = {(1, near[2]): 4}, {(1, near[0]): 2, (1, near[4]): 1}
+
+    assert found(DOUBLE, one, other) == {(1, near[2]): 1}
+    assert found(DOUBLE, other, one) == {(1, near[2]): -1}
+
+
+def test_of_many_rows_that_are_all_close_none_is_left_over() -> None:
+    seconds = [1.7e9 + step / 1024 for step in range(2_000)]
+    one, other = ({(1, at): 1 for at in seconds[start::2]} for start in range(2))
+
+    assert found(DOUBLE, one, other) == {}
