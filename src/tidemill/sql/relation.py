@@ -34,6 +34,9 @@ class Scalar:
         return f"{self.sql} /* not proved: {self.unproved.split('(')[0]} */" if self.unproved else self.sql
 
 
+RANKINGS: dict[str, Ranking] = {"RowNumber": "row_number", "Rank": "rank", "DenseRank": "dense_rank"}
+"""How rows are numbered, by Catalyst's name."""
+
 Keys = tuple[tuple[Scalar, Scalar], ...]
 """What must be equal: in each pair, an expression over the left and one over the right."""
 

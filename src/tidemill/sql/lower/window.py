@@ -2,14 +2,25 @@
 
 import msgspec
 
+from tidemill.pipeline import types
 from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan import node
+from tidemill.pipeline.plan.expression import literal
 from tidemill.pipeline.plan.node import AggregateCall, Bound, WindowCall
 from tidemill.sql.lower.aggregate import Arguments
 from tidemill.sql.lower.builder import Builder, Rows
 from tidemill.sql.lower.order import grouped, ordered, with_columns
 from tidemill.sql.lower.select import same
-from tidemill.sql.relation import AnyRelation, Edge, Function, Scalar, Window, WindowFunction
+from tidemill.sql.relation import (
+    RANKINGS,
+    AnyRelation,
+    Edge,
+    Function,
+    Scalar,
+    TopK,
+    Window,
+    WindowFunction,
+)
 
 UNFRAMED = {"RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist", "NTile", "Lag", "Lead"}
 """Functions of the whole partition, by Catalyst's name."""
@@ -24,6 +35,9 @@ def lower_window(relation: AnyRelation, build: Builder) -> Rows | None:
     if not isinstance(relation, Window):
         return None
     rows = build.lower(relation.child)
+    if _numbers_the_first(relation):
+        ones = tuple(literal(1, types.from_spark(one.function.spark_type)) for one in relation.functions)
+        return build.select(rows, None, (*(scalar.tree for scalar in same(rows)), *ones), relation.schema)
     width = len(rows.columns)
     arguments = Windows(same(rows))
     calls = tuple(arguments.window(one) for one in relation.functions)
@@ -38,6 +52,16 @@ def lower_window(relation: AnyRelation, build: Builder) -> Rows | None:
     )
     found = build.all_of(build.add(window, build.spread(position)))
     return Rows(found.base, None, found.columns[:width] + found.columns[held:], relation.schema)
+
+
+def _numbers_the_first(relation: Window) -> bool:
+    """Whether it only numbers rows of which there are none but the first: their numbers are one."""
+    top = relation.child
+    return (
+        isinstance(top, TopK)
+        and (top.keys, top.order, top.count, top.offset) == (relation.keys, relation.order, 1, 0)
+        and all(RANKINGS.get(one.function.name) == top.ranking for one in relation.functions)
+    )
 
 
 class Windows(Arguments):

@@ -6,7 +6,6 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 
 from tidemill.pipeline.errors import Refused
-from tidemill.pipeline.plan.node import Ranking
 from tidemill.sql import relation
 from tidemill.sql.catalyst.expression import Scope, items, kind_of
 from tidemill.sql.catalyst.origin import origin_of, place_of_word, words_of, written
@@ -14,10 +13,9 @@ from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.refusal import refusal
 from tidemill.sql.catalyst.plans.schema import attributes, same, schema_of
 from tidemill.sql.catalyst.plans.subquery import input_of, with_values
-from tidemill.sql.relation import AnyRelation
+from tidemill.sql.relation import RANKINGS, AnyRelation
 
 LIMITS = {"GlobalLimit", "LocalLimit"}
-RANKINGS: dict[str, Ranking] = {"RowNumber": "row_number", "Rank": "rank", "DenseRank": "dense_rank"}
 
 
 def check_unordered(analyzed: JavaObject) -> None:
@@ -32,12 +30,16 @@ def check_unordered(analyzed: JavaObject) -> None:
 
 
 def read_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
-    """Limits, offsets and projections above a sort. Raises `Refused` where they take any rows."""
+    """Limits, offsets and projections above a sort. Raises `Refused` where they take any rows.
+
+    Of rows that are all the same they may: Catalyst itself asks for one of them, to know if there are any.
+    """
     above, node = [], plan
-    while kind_of(node) in {*LIMITS, "Offset", "Project"}:
+    while kind_of(node) in {*LIMITS, "Offset", "Project"} and not _is_constant(node):
         above.append(node)
         node = node.child()
-    if kind_of(node) != "Sort" or not getattr(node, "global")():
+    constant = _is_constant(node)
+    if not constant and (kind_of(node) != "Sort" or not getattr(node, "global")()):
         sampled = None if written(plan).upper().startswith("LIMIT") else place_of_word("TABLESAMPLE", plan)
         raise Refused(
             f"{'TABLESAMPLE' if sampled else 'LIMIT or OFFSET'} without ORDER BY takes any rows, each time "
@@ -52,8 +54,8 @@ def read_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
             end = min(end, start + one.limitExpr().value())
     if end == math.inf:
         raise Refused("OFFSET without LIMIT is not supported yet in a view: skip when you read it")
-    parts = items(node.order())
-    rows = with_values(reader, input_of(reader, node.child()), parts)
+    parts = [] if constant else items(node.order())
+    rows = with_values(reader, input_of(reader, node if constant else node.child()), parts)
     order, origin = read_order(reader, parts, rows.scope, rows.schema), words_of(*parts)
     found: AnyRelation = relation.TopK(
         rows.schema, origin, rows.rows, (), order, "row_number", int(end), start
@@ -64,6 +66,13 @@ def read_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
         if kind_of(one) == "Project":
             found = _project(reader, one, found)
     return found
+
+
+def _is_constant(plan: JavaObject) -> bool:
+    """Whether it makes the same of each row."""
+    return kind_of(plan) == "Project" and all(
+        kind_of(column) == "Alias" and column.child().foldable() for column in items(plan.projectList())
+    )
 
 
 def read_group_limit(reader: Reader, plan: JavaObject) -> AnyRelation:
