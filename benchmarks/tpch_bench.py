@@ -4,9 +4,10 @@
 
 The tables are loaded once for the scale factor and once for a tenth of it; each query's pipeline is a copy
 of that with the tables that the query reads, on the batch runtime. Both get as many changed rows as a refresh
-of the larger has: see `tpch/refresh.py`. A refresh is append and step together. Spark recomputes from Parquet
-in a process of its own with its default settings, and all answers after the last refresh are compared with
-Spark's. Prints Markdown.
+of the larger has: see `tpch/refresh.py`. A refresh is append and step together, measured once the merges that
+a load leaves are done: until then, for seconds, steps share the machine with them. Spark recomputes from
+Parquet in a process of its own with its default settings, and all answers after the last refresh are compared
+with Spark's. Prints Markdown.
 """
 
 import argparse
@@ -38,6 +39,8 @@ from workload import THREADS
 
 WARM_UP = 4
 TURNS = 9
+RESTING = 6
+"""So many steps without a merge, and there will be none: more than it takes for calm after a load."""
 SMALLER = 0.1
 """How much of the scale factor the smaller tables have."""
 GROWTH = 1.5
@@ -92,6 +95,7 @@ class Tables:
                 pipeline.insert(name, spark.read.parquet(str(self.folder / "loaded" / f"{name}.parquet")))
             while pipeline.pending():
                 pipeline.step()
+            rest(pipeline)
         say(f"scale factor {self.scale:g} loaded in {time.perf_counter() - started:.1f} s")
 
     def keep(self, spark: SparkSession, views: Mapping[str, str]) -> Kept:
@@ -108,6 +112,7 @@ class Tables:
             started = time.perf_counter()
             pipeline.step()
             fill_s = time.perf_counter() - started
+            rest(pipeline)
             seconds = [self._turn(pipeline, change, read_by_them) for change in self.changes][WARM_UP:]
             return Kept(fill_s, seconds, {name: answer(pipeline.view(name).to_arrow()) for name in views})
 
@@ -117,6 +122,16 @@ class Tables:
         pipeline.apply(chosen)
         pipeline.step()
         return time.perf_counter() - started
+
+
+def rest(pipeline: Pipeline) -> None:
+    """Make steps without rows until the merges are done that a load leaves: none shall run beside a turn."""
+    engine, still = pipeline._engine_open(), 0
+    while still < RESTING:
+        before = set(engine.runs.names())
+        pipeline.step()
+        engine._merging.wait()
+        still = still + 1 if set(engine.runs.names()) == before else 0
 
 
 def answer(rows: pa.Table) -> Answer:
@@ -260,6 +275,8 @@ def main() -> None:
     if options.recompute:
         print(json.dumps(recompute(options.recompute, options.sf, names)))
         return
+    if options.folder:
+        options.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-tpch-", dir=options.folder))
     try:
         figures = measure(folder, options.sf, names, together=options.together)
