@@ -3,7 +3,8 @@
 ClusterError
 ├─ LeaseLost    the lease ran out or passed on. Stop acting; take it again if you still want it
 │  └─ NotLeader this node does not lead now
-└─ NameTaken    another live node has this name
+├─ NameTaken    another live node has this name
+└─ SourceFailed the caller's own code, asked for tasks, raised. It is asked again
 """
 
 from tidemill.base.errors import TidemillError
@@ -31,3 +32,9 @@ class NameTaken(ClusterError):
     """A node of this name is alive. Choose another name."""
 
     code = "cluster.name_taken"
+
+
+class SourceFailed(ClusterError):
+    """What was asked for the tasks of partitions raised. It will be asked again."""
+
+    code = "cluster.source_failed"

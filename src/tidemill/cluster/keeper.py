@@ -1,0 +1,88 @@
+"""The renewal of everything that a node works on: one call a beat, however much that is."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from tidemill.base.clock import Clock, boot_clock
+from tidemill.base.log import get_logger
+from tidemill.base.service import Service
+from tidemill.cluster.lease import Grant, Timing, granted
+from tidemill.cluster.partitions import PARTITIONS
+from tidemill.cluster.work import Work
+from tidemill.store import Lease, Store, StoreError
+
+log = get_logger("tidemill.keeper")
+
+
+class Keeper(Service):
+    """Renews the leases of `works`, and takes those from their handlers that could not be renewed in time.
+
+    `lose` is told of each. It may run on a thread and a store of its own, as long as `lose` allows it.
+    """
+
+    name = "keeper"
+
+    def __init__(
+        self,
+        store: Store,
+        token: str,
+        works: Mapping[str, Work],
+        lose: Callable[[Work], None],
+        *,
+        timing: Timing,
+        clock: Clock = boot_clock,
+    ) -> None:
+        super().__init__()
+        self._store = store
+        self._token = token
+        self._works = works
+        self._lose = lose
+        self._timing = timing
+        self._clock = clock
+        self._store_time: tuple[int, float] | None = None
+
+    def store_now(self) -> int | None:
+        """The store's time, as the last renewal told it; None when that is too long ago to go by."""
+        if self._store_time is None:
+            return None
+        then_ms, then_s = self._store_time
+        passed_s = self._clock() - then_s
+        return then_ms + round(passed_s * 1000) if passed_s <= 2 * self._timing.beat_s else None
+
+    async def tick(self) -> float:
+        held = [work for work in list(self._works.values()) if not work.lost]
+        if not held:
+            return self._timing.beat_s
+        sent = self._clock()
+        try:
+            async with asyncio.timeout(_left(held, sent)):
+                terms = {work.key: work.grant.term for work in held}
+                seen = await self._store.renew(PARTITIONS, terms, self._timing.ttl_ms)
+        except (TimeoutError, StoreError) as error:
+            log.warning("partitions.not_renewed", count=len(held), error=str(error) or "no answer in time")
+            self._drop(held)
+            return min(self._timing.retry_s, _left(held, self._clock()))
+        for work in held:
+            self._observe(work, seen.get(work.key), sent)
+        self._drop(held)
+        return self._timing.beat_s
+
+    def _observe(self, work: Work, lease: Lease | None, sent: float) -> None:
+        if lease is not None:
+            self._store_time = (lease.now, self._clock())
+        grant = granted(lease, self._token, sent, self._timing)
+        # A grant in the past is one that cannot be trusted.
+        renewed = grant is not None and grant.term == work.grant.term
+        work.grant = grant if grant is not None and renewed else Grant(work.key, work.grant.term, sent)
+
+    def _drop(self, held: Iterable[Work]) -> None:
+        now = self._clock()
+        for work in held:
+            if not work.grant.trusted(now) and not work.lost:
+                work.lost = True
+                self._lose(work)
+
+
+def _left(held: Iterable[Work], now: float) -> float:
+    """How much longer the first of them to run out can be trusted."""
+    return max(min((work.grant.trusted_until for work in held if not work.lost), default=now) - now, 0.0)

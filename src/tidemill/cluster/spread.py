@@ -1,0 +1,76 @@
+"""Who should try which partition. Pure.
+
+Nobody hands partitions out. Every node sees who holds how many, and takes what falls to it if each goes
+to the node with the least to do; it begins at its own place among the free ones, so that two that look
+at the same moment do not reach for the same.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+
+from tidemill.cluster.nodes import Node
+from tidemill.cluster.partitions import OUTSTANDING, Partition
+
+
+class Member(Struct, frozen=True):
+    """A node as those see it who share partitions with it: room for `slots`, of which `load` are in use."""
+
+    token: str
+    slots: int
+    load: int
+
+
+def crew(nodes: Sequence[Node], partitions: Sequence[Partition], now: int) -> list[Member]:
+    """The nodes that are alive, in the order of the node list, with what each holds."""
+    loads = Counter(found.holder for found in partitions if found.held(now))
+    return [Member(node.token, node.slots, loads[node.token]) for node in nodes if node.alive]
+
+
+def share(free: int, members: Sequence[Member], me: str) -> int:
+    """How many of `free` partitions fall to `me` if each goes to the member with the least to do."""
+    room = [(member.load, at) for at, member in enumerate(members) if member.load < member.slots]
+    heapq.heapify(room)
+    mine = 0
+    for _ in range(free):
+        if not room:
+            break
+        load, at = heapq.heappop(room)
+        mine += members[at].token == me
+        if load + 1 < members[at].slots:
+            heapq.heappush(room, (load + 1, at))
+    return mine
+
+
+def choose(
+    free: Sequence[Partition], members: Sequence[Member], me: str, spare: int, overdue: Collection[str] = ()
+) -> list[Partition]:
+    """Which of the free partitions `me` should try, the first one first; at most `spare`.
+
+    Beyond its share it may have those that are `overdue`: whoever they fell to does not take them, be it
+    that it hangs or that it has no such handler.
+    """
+    places = [at for at, member in enumerate(members) if member.token == me]
+    if not places:
+        return []
+    begin = places[0] * len(free) // len(members)
+    ordered = [*free[begin:], *free[:begin]]
+    mine = share(len(free), members, me)
+    return [*ordered[:mine], *(found for found in ordered[mine:] if found.key in overdue)][: max(spare, 0)]
+
+
+def waiting(free: Sequence[Partition], before: Mapping[str, float], now_s: float) -> dict[str, float]:
+    """Since when each of the free partitions has been seen free, on the looker's own clock."""
+    return {found.key: before.get(found.key, now_s) for found in free}
+
+
+def next_look(partitions: Sequence[Partition], me: str, now: int, at_most_s: float) -> float:
+    """Seconds until time alone may have made a partition free: a lease runs out, or a pause ends."""
+    moments = [
+        max(found.expire, found.not_before) - now
+        for found in partitions
+        if found.state == OUTSTANDING and not found.free(now) and found.holder != me
+    ]
+    return min([at_most_s, *(moment / 1000 for moment in moments)])
