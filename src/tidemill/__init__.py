@@ -2,7 +2,8 @@
 
 - `tidemill.Pipeline`  tables that change and views that follow, on a Spark session
 - `tidemill.Lock`      a lock among processes that share nothing but a store; it hands out a fence
-- `tidemill.LeaseLost` what it raises when it cannot be trusted any more
+- `tidemill.Semaphore` at most so many at a time among such processes, in order of arrival
+- `tidemill.LeaseLost` what both raise when they cannot be trusted any more
 
 Each is loaded when it is first used: importing this package loads neither Spark nor a driver.
 """
@@ -15,13 +16,15 @@ from tidemill.base.version import __version__
 if TYPE_CHECKING:
     from tidemill.api.lock import Lock
     from tidemill.api.pipeline import Pipeline
+    from tidemill.api.semaphore import Semaphore
     from tidemill.cluster.errors import LeaseLost
 
-__all__ = ["Pipeline", "Lock", "LeaseLost", "__version__"]
+__all__ = ["Pipeline", "Lock", "Semaphore", "LeaseLost", "__version__"]
 
 _HOMES = {
     "Pipeline": "tidemill.api.pipeline",
     "Lock": "tidemill.api.lock",
+    "Semaphore": "tidemill.api.semaphore",
     "LeaseLost": "tidemill.cluster.errors",
 }
 

@@ -16,10 +16,10 @@ TESTS = Path(__file__).parent.parent
 class Agent:
     """One agent process; `said` grows as it speaks."""
 
-    def __init__(self, store: str, name: str, *flags: str) -> None:
+    def __init__(self, store: str, name: str, *flags: str, module: str = "crash.agent") -> None:
         self.name = name
         self.said: list[dict[str, Any]] = []
-        self._command = [sys.executable, "-m", "crash.agent", store, name, *flags]
+        self._command = [sys.executable, "-m", module, store, name, *flags]
         self._heard = asyncio.Condition()
         self._process: asyncio.subprocess.Process | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -74,9 +74,11 @@ def event(name: str, above: int = 0) -> Callable[[dict[str, Any]], bool]:
 
 
 @contextlib.asynccontextmanager
-async def agents(store: str, *flags: str, count: int = 3) -> AsyncIterator[list[Agent]]:
+async def agents(
+    store: str, *flags: str, count: int = 3, module: str = "crash.agent"
+) -> AsyncIterator[list[Agent]]:
     """That many agents on one store, all joined; killed at the end."""
-    running = [Agent(store, f"n{at}", *flags) for at in range(count)]
+    running = [Agent(store, f"n{at}", *flags, module=module) for at in range(count)]
     try:
         for agent in running:
             await agent.start()

@@ -7,7 +7,7 @@ from tidemill.base.clock import Clock, boot_clock
 from tidemill.base.ids import new_token
 from tidemill.cluster.errors import LeaseLost
 from tidemill.cluster.lease import Grant, Timing, granted
-from tidemill.store import Collection, Fence, Store, StoreError
+from tidemill.store import Collection, Fence, Lease, Store, StoreError
 
 LOCKS = Collection("locks")
 
@@ -15,7 +15,8 @@ LOCKS = Collection("locks")
 class Holding:
     """One holder's side of one lock. Each has a token of its own, so two in one process exclude each other.
 
-    `keep` must run all the while the lock is held; it returns when the lock is lost.
+    It lies in `collection`, with others of its kind. `keep` must run all the while the lock is held; it
+    returns when the lock is lost.
     """
 
     def __init__(
@@ -23,6 +24,7 @@ class Holding:
         store: Store,
         key: str,
         *,
+        collection: Collection = LOCKS,
         timing: Timing | None = None,
         token: str | None = None,
         clock: Clock = boot_clock,
@@ -32,9 +34,11 @@ class Holding:
         self.timing = timing or Timing()
         self.grant: Grant | None = None
         self._store = store
+        self._collection = collection
         self._token = token or new_token()
         self._clock = clock
         self._source = source or random.Random()
+        self._asked: asyncio.Task[dict[str, Lease]] | None = None
 
     async def try_acquire(self) -> bool:
         """Take the lock if it is free now."""
@@ -42,7 +46,7 @@ class Holding:
 
     async def acquire(self) -> None:
         """Wait for the lock: until it is let go of, or until its lease has run out, and no poll before."""
-        async with self._store.watch(LOCKS, poll_s=3600) as watch:
+        async with self._store.watch(self._collection, poll_s=3600) as watch:
             while (free_in := await self._attempt()) is not None:
                 spread = self._source.random() * self.timing.spread_s
                 try:
@@ -61,28 +65,35 @@ class Holding:
         """Let the next one in. What was lost already is not touched; a second call changes nothing."""
         grant, self.grant = self.grant, None
         if grant is not None:
-            await self._store.release(LOCKS, {self.key: grant.term})
+            await self._store.release(self._collection, {self.key: grant.term})
 
     async def give_up(self) -> None:
-        """Let go of the lock also if an attempt was broken off whose answer might have granted it."""
+        """Let go of the lock also if an attempt was broken off whose answer might have granted it.
+
+        That answer is waited for, as a request that is still under way could take the lock later on.
+        """
+        if self._asked is not None:
+            await asyncio.wait([self._asked])
         if self.grant is not None:
             await self.release()
             return
-        found = await self._store.get(LOCKS, self.key)
+        found = await self._store.get(self._collection, self.key)
         if found is not None and found.holder == self._token:
-            await self._store.release(LOCKS, {self.key: found.term})
+            await self._store.release(self._collection, {self.key: found.term})
 
     def fence(self) -> Fence:
         """What every write that the lock guards must carry."""
         grant = self.grant
         if grant is None or not grant.trusted(self._clock()):
-            raise LeaseLost(f"lock {self.key!r} is not held, or cannot be trusted any more")
-        return Fence(LOCKS, self.key, grant.term)
+            raise LeaseLost(f"{self.key!r} is not held, or cannot be trusted any more")
+        return Fence(self._collection, self.key, grant.term)
 
     async def _attempt(self) -> float | None:
         """Try once: None when it is ours now, else the seconds until its lease runs out."""
         sent = self._clock()
-        lease = (await self._store.hold(LOCKS, [self.key], self._token, self.timing.ttl_ms))[self.key]
+        request = self._store.hold(self._collection, [self.key], self._token, self.timing.ttl_ms)
+        self._asked = asyncio.ensure_future(request)
+        lease = (await asyncio.shield(self._asked))[self.key]
         grant = granted(lease, self._token, sent, self.timing)
         if grant is not None and grant.trusted(self._clock()):
             self.grant = grant
@@ -98,7 +109,9 @@ class Holding:
                 return
             try:
                 async with asyncio.timeout(grant.trusted_until - sent):
-                    seen = await self._store.renew(LOCKS, {self.key: grant.term}, self.timing.ttl_ms)
+                    seen = await self._store.renew(
+                        self._collection, {self.key: grant.term}, self.timing.ttl_ms
+                    )
             except (TimeoutError, StoreError):
                 await asyncio.sleep(self.timing.retry_s)
                 continue

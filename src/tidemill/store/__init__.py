@@ -11,7 +11,7 @@ Read in this order:
 - `errors`     what can go wrong, and what to do about it
 - `store`      Store, the verbs
 - `settle`     what became of a write whose answer was lost
-- `open`       open_store(url)
+- `open`       open_store(url), absolute_url(url)
 - `backend`    the seam that each database implements, in `backends/`
 - `check`, `cursor`, `watch`, `release`   the parts of Store that are the same everywhere
 - `blobs`      what is too large for a document
@@ -53,12 +53,13 @@ from tidemill.store.errors import (
     StoreError,
     Unavailable,
 )
-from tidemill.store.open import open_store
+from tidemill.store.open import absolute_url, open_store
 from tidemill.store.store import Statistics, Store
 
 __all__ = [
     "Store",
     "open_store",
+    "absolute_url",
     "Collection",
     "Document",
     "Body",

@@ -1,6 +1,7 @@
 """From an address to a store."""
 
 import random
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from tidemill.base.version import __version__
@@ -27,6 +28,13 @@ def open_store(
     `memory:` is empty and private; `memory:name` is shared by all of this process that name it.
     """
     return Store(_backend(url, connections, release, timeout_s), timeout_s=timeout_s, source=source)
+
+
+def absolute_url(url: str) -> str:
+    """An address that names the same store from any working directory."""
+    if not url.startswith("sqlite:"):
+        return url
+    return f"sqlite:///{Path(_sqlite_path(url)).absolute()}"
 
 
 def _backend(url: str, connections: int, release: str, timeout_s: float) -> Backend:
