@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from servers import Postgres, PostgresServer, ServerMissing
+from servers import Postgres, PostgresServer, S3Server, ServerMissing
 from tidemill.pipeline.runtimes.java import Java, NoJava, prepare_java
 
 if TYPE_CHECKING:
@@ -63,6 +63,19 @@ def doomed_postgres() -> Iterator[PostgresServer]:
     """A server of the test's own, to stop and kill."""
     with own_postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """The S3 that all tests share, started when first asked for."""
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3_address(s3_server: S3Server) -> str:
+    """The address of a place for blobs that nobody else has."""
+    return s3_server.address(f"test-{uuid4().hex}")
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,21 @@
 """Servers that tests run against, each in a folder of its own that is gone afterwards."""
 
+import json
 import os
 import pwd
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import Request, urlopen
 
 import psutil
 import psycopg
@@ -152,6 +155,62 @@ class PostgresServer(Postgres):
                 group=self._account and self._account.pw_gid,
                 extra_groups=[] if self._account else None,
             )
+
+
+class S3Server:
+    """An S3 of our own on a free loopback port, with one bucket; it holds everything in memory."""
+
+    bucket = "tidemill-tests"
+
+    def __enter__(self) -> Self:
+        program = Path(__file__).parent / "s3_app.py"
+        with tempfile.TemporaryFile() as log:
+            self._process = subprocess.Popen(
+                [sys.executable, program], stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+            assert self._process.stdout
+            self.port = int(self._process.stdout.readline() or 0)
+            if not self.port:
+                log.seek(0)
+                raise RuntimeError(f"the S3 server did not start:\n{log.read().decode()}")
+        self._request(
+            "PUT", f"/{self.bucket}", authorization="AWS4-HMAC-SHA256 Credential=tests/x/us-east-1/s3/x"
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def address(self, prefix: str, port: int | None = None) -> str:
+        """The address of blobs below a prefix, by another port if there is something between."""
+        options = {
+            "endpoint": f"http://127.0.0.1:{port or self.port}",
+            "region": "us-east-1",
+            "access_key_id": "tests",
+            "secret_access_key": "sesame",
+        }
+        return f"s3://{self.bucket}/{prefix}?{urlencode(options)}"
+
+    def fail_next(
+        self, method: str, containing: str = "", *, status: int = 503, code: str = "SlowDown", times: int = 1
+    ) -> None:
+        """Answer the next requests of that method, with these words in path or range, with an error."""
+        fault = {"times": times, "method": method, "containing": containing, "status": status, "code": code}
+        self._request("POST", "/+fail", json.dumps(fault).encode())
+
+    def log(self) -> list[str]:
+        """The requests since the last look: method, path, range."""
+        lines: list[str] = json.loads(self._request("GET", "/+log"))
+        return lines
+
+    def _request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> bytes:
+        url = f"http://127.0.0.1:{self.port}{path}"
+        with urlopen(Request(url, body, headers, method=method), timeout=_TIMEOUT_S) as answer:
+            text: bytes = answer.read()
+            return text
 
 
 def _find_binaries() -> Path:

@@ -26,6 +26,10 @@ ALLOWED: dict[tuple[str, str], str] = {
         "import in function",
         "src/tidemill/store/open.py:_backend",
     ): "a driver is loaded when its store is opened",
+    (
+        "import in function",
+        "src/tidemill/store/blobs/address.py:_s3",
+    ): "a driver is loaded when its blobs are opened",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -16,8 +16,8 @@ carry: name, size and digest, or small content itself (*inline*); a *draft* is a
 published; a *shelf* is the place that holds the bytes; a *lease* keeps a cache entry from eviction.
 
 Read `blobs` (every verb), `ref`, `format` (the stored form and its digests), `stream` and `mapped` (the
-two ways to read), `shelf` (the seam that a backend implements), `local` (the folder), `name`, `cache`
-(remote blobs as local files), `address`, `errors`. A new backend is a `Shelf`; it passes
+two ways to read), `shelf` (the seam that a backend implements), `local` (the folder), `name`, `s3` (the
+bucket), `cache` (remote blobs as local files), `address`, `errors`. A new backend is a `Shelf`; it passes
 `tidemill.store.testing.blobs.BlobSuite`.
 
 It knows nothing of documents: who refers to what is told to `sweep`.
@@ -25,7 +25,7 @@ It knows nothing of documents: who refers to what is told to `sweep`.
 
 from tidemill.store.blobs.address import open_blobs
 from tidemill.store.blobs.blobs import Blobs, Swept
-from tidemill.store.blobs.cache import BlobCache
+from tidemill.store.blobs.cache import BlobCache, CachedBlobs, CacheFolder
 from tidemill.store.blobs.errors import (
     BlobDamaged,
     BlobError,
@@ -50,6 +50,8 @@ __all__ = [
     "Entry",
     "Swept",
     "BlobCache",
+    "CacheFolder",
+    "CachedBlobs",
     "INLINE_LIMIT",
     "BlobError",
     "BlobMissing",

@@ -15,6 +15,7 @@ import os
 import shutil
 import time
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidemill.store.blobs.blobs import Blobs
@@ -130,3 +131,21 @@ class BlobCache:
 
     def _lock(self, name: str, mode: int = fcntl.LOCK_EX) -> AbstractContextManager[None]:
         return locked(self._shelf.root / name, mode, os.O_CREAT)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFolder:
+    """A folder of this machine for remote blobs that are mapped, and how much it may hold."""
+
+    path: Path
+    max_bytes: int = 10 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class CachedBlobs(Blobs):
+    """Blobs of a remote shelf that are mapped from files in a folder, as `BlobCache` keeps them."""
+
+    cache: CacheFolder
+
+    def map(self, ref: BlobRef) -> Mapped:
+        return BlobCache(Blobs(self.shelf), self.cache.path, self.cache.max_bytes).map(ref)

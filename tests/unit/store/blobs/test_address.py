@@ -26,7 +26,7 @@ def test_creating_twice_keeps_what_is_there(tmp_path: Path) -> None:
     ("address", "reason"),
     [
         ("", "empty"),
-        ("s3://bucket/x", "s3://; known is file:///path"),
+        ("ftp://host/x", "ftp://; known is file:///path"),
         ("file://elsewhere/x", "not of the form"),
         ("file://", "not of the form"),
         ("file:///x?y=1", "not of the form"),
