@@ -38,7 +38,7 @@ class Holding:
         self._token = token or new_token()
         self._clock = clock
         self._source = source or random.Random()
-        self._asked: asyncio.Task[dict[str, Lease]] | None = None
+        self._asked: asyncio.Task[Lease | StoreError] | None = None
 
     async def try_acquire(self) -> bool:
         """Take the lock if it is free now."""
@@ -91,14 +91,23 @@ class Holding:
     async def _attempt(self) -> float | None:
         """Try once: None when it is ours now, else the seconds until its lease runs out."""
         sent = self._clock()
-        request = self._store.hold(self._collection, [self.key], self._token, self.timing.ttl_ms)
-        self._asked = asyncio.ensure_future(request)
-        lease = (await asyncio.shield(self._asked))[self.key]
+        self._asked = asyncio.ensure_future(self._ask())
+        lease = await asyncio.shield(self._asked)
+        if isinstance(lease, StoreError):
+            raise lease
         grant = granted(lease, self._token, sent, self.timing)
         if grant is not None and grant.trusted(self._clock()):
             self.grant = grant
             return None
         return max((lease.expire - lease.now) / 1000, 0.0)
+
+    async def _ask(self) -> Lease | StoreError:
+        """The answer to a request, which may come when nobody waits for it any more; so errors are values."""
+        try:
+            held = await self._store.hold(self._collection, [self.key], self._token, self.timing.ttl_ms)
+        except StoreError as error:
+            return error
+        return held[self.key]
 
     async def _renew(self) -> None:
         """Extend, or learn that it is lost; try again as long as the old grant is trusted."""

@@ -1,0 +1,135 @@
+"""Nodes share a semaphore in the simulated world: whoever believes to hold a slot has it, and all get in."""
+
+import asyncio
+import multiprocessing
+import os
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from sim.checks import Breach, Checks
+from sim.network import SimBackend
+from sim.node import SimNode
+from sim.run import Simulation, Verdict, quiet_logs
+from sim.test_planted_bugs import first_breach
+from sim.world import SimLoop
+from tidemill.base.ids import new_token
+from tidemill.cluster import LeaseLost, Seat
+from tidemill.cluster.lease import Grant, Timing, granted
+from tidemill.cluster.turns import Scene, keys_of, slot_of
+from tidemill.store import Fence, Lease, Store
+
+SEEDS = 30
+SLOTS = 2
+
+
+class SemaphoreNode(SimNode):
+    """Takes a slot again and again, acts under it for a while, lets go of it or loses it."""
+
+    def __init__(self, name: str, loop: SimLoop, connect: Callable[[], SimBackend], checks: Checks) -> None:
+        super().__init__(name, loop, connect, checks)
+        self._seat: Seat | None = None
+        self.quiet_entries = 0
+        checks.believers.append(self.slot_belief)
+
+    def slot_belief(self) -> tuple[str, Fence] | None:
+        if self._seat is None or not self.loop.lives:
+            return None
+        try:
+            return f"{self.name}'s slot", self._seat.fence()
+        except LeaseLost:
+            return None
+
+    async def _use_lock(self, store: Store) -> None:
+        while True:
+            self._seat = Seat(
+                store,
+                "till",
+                SLOTS,
+                timing=self.timing,
+                token=new_token(self.random),
+                clock=self.loop.time,
+                source=self.random,
+            )
+            await self._tolerant(partial(self._sit, self._seat))
+            await asyncio.sleep(self.random.uniform(0.1, 2.0))
+
+    async def _sit(self, seat: Seat) -> None:
+        try:
+            await seat.acquire()
+            keeping = self.loop.create_task(seat.keep())
+            try:
+                for _ in range(self.random.randint(1, 8)):
+                    fence = seat.fence()
+                    if slot_of(fence.key) >= SLOTS:
+                        raise Breach(f"{self.name} is in slot {fence.key} of {SLOTS}")
+                    self.checks.acting(f"{self.name}'s slot", fence)
+                    await asyncio.sleep(self.random.uniform(0.1, 1.0))
+                self.quiet_entries += self.loop.world.now > self.quiet_at
+            finally:
+                keeping.cancel()
+        finally:
+            await seat.give_up()
+
+    quiet_at = 0.0
+
+
+class SemaphoreSimulation(Simulation):
+    """At the end everybody gets in: nobody is starved, and nothing dead blocks the line for good."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, node_type=SemaphoreNode)
+
+    def _live(self) -> None:
+        super()._live()
+        living = [node for node in self.nodes if isinstance(node, SemaphoreNode)]
+        for node in living:
+            node.quiet_at = self.world.now
+            node.quiet_entries = 0
+        self._expect(
+            120.0, lambda: all(node.quiet_entries for node in living), "somebody never got a slot again"
+        )
+        self._raise_failures()
+
+
+def simulate_semaphores(seed: int) -> Verdict:
+    with quiet_logs():
+        return SemaphoreSimulation(seed).run()
+
+
+@pytest.mark.sim
+def test_slots_hold_for_every_seed_and_nobody_is_starved() -> None:
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        verdicts = pool.map(simulate_semaphores, range(SEEDS), chunksize=5)
+    breaches = [f"seed {verdict.seed}: {verdict.breach}" for verdict in verdicts if verdict.breach]
+
+    assert not breaches, "\n".join(breaches)
+    assert sum(verdict.acts for verdict in verdicts) > 10 * SEEDS
+
+
+def _trusted_too_long(lease: Lease | None, holder: str, sent: float, timing: Timing) -> Grant | None:
+    return granted(lease, holder, sent + timing.ttl_s, timing)
+
+
+def test_a_slot_that_is_trusted_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.cluster.lock.granted", _trusted_too_long)
+
+    assert "slot is under term" in str(first_breach(lambda seed: SemaphoreSimulation(seed).run()).breach)
+
+
+def test_a_line_that_the_dead_block_for_good_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tickets that never lapse: whoever crashed in line stays in it."""
+    keys = keys_of("till")
+
+    def turn(scene: Scene, token: str) -> int | None:
+        ahead = [*scene.line, *scene.lapsed]
+        mine = next((found.term for found in ahead if found.key == keys.ticket(token)), None)
+        before = sum(mine is None or found.term < mine for found in ahead)
+        free = [number for number in range(scene.slots or 0) if number not in scene.held]
+        return free[before] if before < len(free) else None
+
+    monkeypatch.setattr("tidemill.cluster.semaphore.turn", turn)
+    verdict = first_breach(lambda seed: SemaphoreSimulation(seed).run())
+
+    assert "somebody never got a slot again" in str(verdict.breach)
