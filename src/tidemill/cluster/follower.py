@@ -12,11 +12,11 @@ from tidemill.base.service import Service
 from tidemill.cluster.errors import LeaseLost
 from tidemill.cluster.keeper import Keeper
 from tidemill.cluster.lease import Grant, Timing
-from tidemill.cluster.nodes import list_nodes
+from tidemill.cluster.nodes import LEASES, list_nodes
 from tidemill.cluster.partitions import OUTSTANDING, PARTITIONS, STOPPING, Partition, read_leases
 from tidemill.cluster.spread import choose, crew, next_look, waiting
 from tidemill.cluster.work import Handler, Work
-from tidemill.store import Claim, Document, Store, Unavailable, eq, le, one_of
+from tidemill.store import Claim, Collection, Document, Store, Unavailable, eq, le, one_of
 
 log = get_logger("tidemill.follower")
 
@@ -67,7 +67,7 @@ class Follower(Service):
         self._running: dict[str, tuple[asyncio.Task[None], asyncio.Task[None]]] = {}
         self._let_go: dict[str, int] = {}
         self._free_since: dict[str, float] = {}
-        self._watcher: asyncio.Task[None] | None = None
+        self._watchers: list[asyncio.Task[None]] = []
 
     async def tick(self) -> float:
         """Let go of what has ended, heed the leader, take what falls to this node; say when to come back."""
@@ -87,23 +87,24 @@ class Follower(Service):
         chosen = await self._choose(found, free, spare, now)
         if chosen:
             return 0.0 if await self._take(chosen[:BATCH], now) else self.timing.retry_s
-        return min(next_look(found, self._token, now, self.timing.ttl_s), self._until_overdue())
+        # What is free falls to others; look again, since they may be gone without having said so.
+        return min(next_look(found, self._token, now, self.timing.beat_s), self._until_overdue())
 
     async def start(self) -> None:
         await self.keeper.start()
         await super().start()
-        if self._watcher is None:
-            self._watcher = asyncio.create_task(self._watch(), name="follower-watch")
+        if not self._watchers:
+            self._watchers = [asyncio.create_task(self._watch(seen)) for seen in (PARTITIONS, LEASES)]
 
     async def stop(self) -> None:
         """Take no more, ask the handlers to stop, and let go of everything.
 
         When the store cannot be reached, the leases run out by themselves.
         """
-        watcher, self._watcher = self._watcher, None
-        if watcher is not None:
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
             watcher.cancel()
-            await asyncio.gather(watcher, return_exceptions=True)
+        await asyncio.gather(*watchers, return_exceptions=True)
         await super().stop()
         for key in list(self.works):
             self._ask_stop(key)
@@ -237,12 +238,13 @@ class Follower(Service):
         now = self._clock()
         return max(min(self._free_since.values(), default=now) + self.timing.ttl_s - now, 0.0)
 
-    async def _watch(self) -> None:
+    async def _watch(self, collection: Collection) -> None:
+        """Look when a partition changed; and when a node did, if there is something that may fall to us."""
         while True:
             try:
-                async with self._store.watch(PARTITIONS, poll_s=3600) as watch:
+                async with self._store.watch(collection, poll_s=3600) as watch:
                     while True:
-                        if await watch.wait():
+                        if await watch.wait() and (collection is PARTITIONS or self._free_since):
                             self.wake()
             except Unavailable:
                 await asyncio.sleep(self.timing.beat_s)

@@ -71,6 +71,6 @@ def next_look(partitions: Sequence[Partition], me: str, now: int, at_most_s: flo
     moments = [
         max(found.expire, found.not_before) - now
         for found in partitions
-        if found.state == OUTSTANDING and not found.free(now) and found.holder != me
+        if found.state == OUTSTANDING and not found.free(now) and not (found.held(now) and found.holder == me)
     ]
     return min([at_most_s, *(moment / 1000 for moment in moments)])

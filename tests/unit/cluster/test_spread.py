@@ -92,7 +92,7 @@ def test_the_next_look_is_when_the_first_lease_or_pause_ends() -> None:
     seen = [
         partition("mine", holder="me", expire=NOW + 100),
         partition("theirs", holder="n1", expire=NOW + 5000),
-        partition("paused", not_before=NOW + 3000),
+        partition("paused", holder="me", not_before=NOW + 3000),
         partition("stopping", state=STOPPING, holder="n1", expire=NOW + 10),
     ]
 

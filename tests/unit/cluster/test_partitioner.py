@@ -1,0 +1,199 @@
+"""The leader's side of partitions, on every store that runs here."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+
+import pytest
+
+from tidemill.cluster import LEASES, Node, SourceFailed, Timing
+from tidemill.cluster.follower import Follower
+from tidemill.cluster.nodes import advertise, node_key
+from tidemill.cluster.partitioner import PLANS, Supervised, Windowed
+from tidemill.cluster.partitions import FAILED, STOPPING, list_partitions
+from tidemill.cluster.work import Work
+from tidemill.store import Fence, Store
+
+LONG = Timing(600.0)
+
+
+async def enlist(store: Store, *names: str) -> None:
+    for name in names:
+        lease = (await store.hold(LEASES, [node_key(name)], name, 600_000))[node_key(name)]
+        await advertise(store, node_key(name), lease.term, {"address": name, "slots": 8})
+
+
+async def leading(store: Store) -> Fence:
+    lease = (await store.hold(LEASES, ["leader"], "leader", 600_000))["leader"]
+    return Fence(LEASES, "leader", lease.term)
+
+
+class Numbers:
+    """Tasks "0" to "9", in order; keeps books as a source must."""
+
+    def __init__(self, count: int = 10) -> None:
+        self.left = [str(at) for at in range(count)]
+        self.done: list[str] = []
+
+    async def more(self, room: int, known: Collection[str]) -> Mapping[str, bytes]:
+        offered = [name for name in self.left if name not in known][:room]
+        return {name: name.encode() for name in offered}
+
+    async def finished(self, names: Sequence[str]) -> None:
+        self.done += [name for name in names if name in self.left]
+        self.left = [name for name in self.left if name not in self.done]
+
+
+async def at_once(work: Work) -> None:
+    del work
+
+
+async def names(store: Store) -> list[str]:
+    return [found.name for found in await list_partitions(store, "h")]
+
+
+async def test_a_window_is_filled_and_what_is_done_is_told_and_removed(store: Store) -> None:
+    fence, source = await leading(store), Numbers()
+    leader = Windowed(store, "h", lambda: fence, source, window=4)
+    await enlist(store, "a")
+    await leader.round()
+    assert await names(store) == ["0", "1", "2", "3"]
+
+    async with Follower(store, "a", {"h": at_once}, 8, timing=LONG):
+        while len(source.done) < 10:
+            await leader.round()
+            await asyncio.sleep(0)
+
+    assert sorted(source.done) == [str(at) for at in range(10)]
+    assert await names(store) == []
+
+
+async def test_a_source_that_raises_is_told_apart(store: Store) -> None:
+    class Broken(Numbers):
+        async def more(self, room: int, known: Collection[str]) -> Mapping[str, bytes]:
+            raise OSError(f"no bucket for {room} beside {len(known)}")
+
+    fence = await leading(store)
+    with pytest.raises(SourceFailed, match="no bucket"):
+        await Windowed(store, "h", lambda: fence, Broken()).round()
+
+
+async def test_what_failed_stays_and_does_not_fill_the_window(store: Store) -> None:
+    async def handle(work: Work) -> None:
+        if work.task == b"0":
+            raise ValueError("broken")
+
+    fence, source = await leading(store), Numbers(3)
+    leader = Windowed(store, "h", lambda: fence, source, window=1, attempts=1)
+    await enlist(store, "a")
+    async with Follower(store, "a", {"h": handle}, 1, timing=LONG):
+        while source.left != ["0"]:
+            await leader.round()
+            await asyncio.sleep(0)
+
+    [left] = await list_partitions(store)
+    assert (left.name, left.state, left.error) == ("0", FAILED, "ValueError: broken")
+
+
+async def test_a_leader_of_the_past_changes_nothing(store: Store) -> None:
+    old = await leading(store)
+    await store.release(LEASES, {"leader": old.term})
+    await leading(store)
+    await Windowed(store, "h", lambda: old, Numbers()).round()
+    await enlist(store, "a")
+    await supervised(store, old).round()
+
+    assert await list_partitions(store) == []
+    assert await store.get(PLANS, "h") is None
+
+
+def supervised(store: Store, fence: Fence) -> Supervised:
+    def one_each(nodes: Sequence[Node]) -> list[bytes]:
+        return [f"{at} of {len(nodes)}".encode() for at in range(len(nodes))]
+
+    return Supervised(store, "h", lambda: fence, one_each, settle_s=0.0)
+
+
+class Runs:
+    """A handler that runs until it is stopped, and notes which generations run beside each other."""
+
+    def __init__(self) -> None:
+        self.running: list[str] = []
+        self.mixed = False
+        self.changed = asyncio.Event()
+
+    async def __call__(self, work: Work) -> None:
+        self.running.append(work.task.decode())
+        self.mixed |= len({task[-1] for task in self.running}) > 1
+        self.changed.set()
+        await work.wait_stop()
+        self.running.remove(work.task.decode())
+
+    async def until(self, *tasks: str) -> None:
+        while sorted(self.running) != sorted(tasks):
+            self.changed.clear()
+            await self.changed.wait()
+
+
+async def test_a_new_node_makes_all_stop_before_they_begin_anew(store: Store) -> None:
+    fence, runs = await leading(store), Runs()
+    await enlist(store, "a")
+    leader = supervised(store, fence)
+    leading_on = asyncio.create_task(leader.lead(None))  # type: ignore[arg-type]
+    async with Follower(store, "a", {"h": runs}, 8, timing=LONG):
+        await runs.until("0 of 1")
+        await enlist(store, "b")
+        async with Follower(store, "b", {"h": runs}, 8, timing=LONG):
+            await runs.until("0 of 2", "1 of 2")
+    leading_on.cancel()
+    await asyncio.gather(leading_on, return_exceptions=True)
+
+    assert not runs.mixed
+    assert {found.generation for found in await list_partitions(store)} == {2}
+
+
+async def test_the_next_leader_goes_on_with_a_restart_under_way(store: Store) -> None:
+    fence = await leading(store)
+    await enlist(store, "a")
+    await supervised(store, fence).round()
+    follower = Follower(store, "a", {"h": Runs()}, 8, timing=LONG)
+    await follower.tick()
+    await enlist(store, "b")
+    await supervised(store, fence).round()
+    assert [found.state for found in await list_partitions(store)] == [STOPPING]
+
+    await follower.stop()
+    heir = supervised(store, fence)
+    await heir.round()
+    assert await names(store) == []
+    await heir.round()
+    assert await names(store) == ["000002-00000", "000002-00001"]
+
+
+async def test_a_holder_that_is_gone_is_waited_for_until_its_lease_runs_out(store: Store) -> None:
+    fence = await leading(store)
+    await enlist(store, "a")
+    leader = supervised(store, fence)
+    await leader.round()
+    gone = Follower(store, "a", {"h": Runs()}, 8, timing=Timing(0.5))
+    await gone.tick()
+    await enlist(store, "b")
+    rest_s = await leader.round()
+    assert 0 < rest_s <= 0.5
+
+    while rest_s > 0 or not await names(store):
+        await asyncio.sleep(rest_s)
+        rest_s = await leader.round()
+    assert await names(store) == ["000002-00000", "000002-00001"]
+    await gone.stop()
+
+
+async def test_a_quiet_round_is_three_calls(store: Store) -> None:
+    fence = await leading(store)
+    await enlist(store, "a")
+    leader = supervised(store, fence)
+    await leader.round()
+    await leader.round()
+    before = store.statistics().calls
+
+    assert await leader.round() == 30.0
+    assert store.statistics().calls == before + 3
