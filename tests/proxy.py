@@ -27,6 +27,7 @@ class CuttingProxy:
         self._flowing.set()
         self._lose_reply_to: bytes | None = None
         self._lose_request: bytes | None = None
+        self._carried = 0
         self.lost = 0
         """How many requests or replies were lost because a `lose_next_…` said so."""
 
@@ -54,16 +55,22 @@ class CuttingProxy:
     def open_connections(self) -> int:
         return len(self._links)
 
-    def lose_next_reply(self, containing: bytes = b"") -> None:
+    def lose_next_reply(self, containing: bytes = b"", *, after: int = 0) -> None:
         """Let the next request with these bytes be carried out to its end, but lose the answer.
 
-        The client sees its connection break, after the server has done everything it was sent.
+        The client sees its connection break, after the server has done everything it was sent; before that,
+        it may see the first bytes of the answer.
         """
         self._lose_reply_to = containing
+        self._carried = after
 
-    def lose_next_request(self, containing: bytes = b"") -> None:
-        """Break the connection on which the next request with these bytes comes, and forward none of it."""
+    def lose_next_request(self, containing: bytes = b"", *, after: int = 0) -> None:
+        """Break the connection on which the next request with these bytes comes.
+
+        None of the request is forwarded, or no more than so many bytes.
+        """
         self._lose_request = containing
+        self._carried = after
 
     def cut(self) -> None:
         """Break every connection that is open now."""
@@ -113,26 +120,37 @@ class CuttingProxy:
             await self._flowing.wait()
             if self._lose_request is not None and self._lose_request in data:
                 self._lose_request = None
-                self.lost += 1
-                return
+                link.loses_request = True
             if self._lose_reply_to is not None and self._lose_reply_to in data:
                 self._lose_reply_to = None
                 link.loses_reply = True
-            link.to_server.write(data)
-            await link.to_server.drain()
+            if link.loses_request and not await self._carry_on(link.to_server, data):
+                self.lost += 1
+                return
+            if not link.loses_request:
+                link.to_server.write(data)
+                await link.to_server.drain()
 
     async def _replies(self, link: "_Link") -> None:
         while data := await link.from_server.read(_CHUNK):
             await self._flowing.wait()
-            if link.loses_reply:
+            if link.loses_reply and not await self._carry_on(link.to_client, data):
                 # With its input ended the server finishes what it has, and then closes.
                 link.to_server.write_eof()
                 while await link.from_server.read(_CHUNK):
                     pass
                 self.lost += 1
                 return
-            link.to_client.write(data)
-            await link.to_client.drain()
+            if not link.loses_reply:
+                link.to_client.write(data)
+                await link.to_client.drain()
+
+    async def _carry_on(self, to: asyncio.StreamWriter, data: bytes) -> bool:
+        """Carry no more of what is to be lost than allowed. False when that is used up."""
+        to.write(data[: self._carried])
+        await to.drain()
+        self._carried = max(0, self._carried - len(data))
+        return self._carried > 0
 
 
 @dataclass(slots=True)
@@ -143,6 +161,7 @@ class _Link:
     to_client: asyncio.StreamWriter
     from_server: asyncio.StreamReader
     to_server: asyncio.StreamWriter
+    loses_request: bool = False
     loses_reply: bool = False
 
     def abort(self) -> None:

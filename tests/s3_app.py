@@ -1,8 +1,8 @@
 """An S3 that tests run against: moto, which answers one request at a time, and fails when told to.
 
-Run as a program it prints its port, and serves until it is killed. Beside S3 it has two addresses of its own:
-`POST /+fail` with `{"times", "method", "containing", "status", "code"}`, and `GET /+log`, which gives the
-requests since the last look.
+Run as a program it prints its port, and serves until it is killed. Beside S3 it has addresses of its own:
+`POST /+fail` with `{"times", "method", "containing", "status", "code"}`; `POST /+fill` with
+`{"bucket", "keys"}`, which puts empty objects; `GET /+log`, which gives the requests since the last look.
 """
 
 import io
@@ -11,7 +11,9 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.s3.models import s3_backends
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 
@@ -37,6 +39,11 @@ class S3App:
         match environ["PATH_INFO"]:
             case "/+fail":
                 self._fail = json.loads(body)
+                return self._say(start_response, 200, "")
+            case "/+fill":
+                fill = json.loads(body)
+                for key in fill["keys"]:
+                    s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(fill["bucket"], key, b"")
                 return self._say(start_response, 200, "")
             case "/+log":
                 log, self._log = self._log, []

@@ -30,6 +30,12 @@ def test_creating_twice_keeps_what_is_there(tmp_path: Path) -> None:
         ("file://elsewhere/x", "not of the form"),
         ("file://", "not of the form"),
         ("file:///x?y=1", "not of the form"),
+        ("s3://", "not of the form"),
+        ("s3://me:sesame@bucket/x", "^s3://bucket/x is not of the form"),
+        ("s3://bucket/x?secret=sesame", "^s3://bucket/x: there is no option 'secret'; known are endpoint"),
+        ("s3://bucket/x?secret_access_key=sesame", "^s3://bucket/x: .* go together"),
+        ("s3://bucket/x?endpoint=127.0.0.1:9000", "^s3://bucket/x: the endpoint is not of the form"),
+        ("s3://bucket/x?endpoint=http://me:sesame@host", "^s3://bucket/x: the endpoint is not of the form"),
     ],
 )
 def test_other_addresses_are_refused_with_what_is_allowed(address: str, reason: str) -> None:

@@ -34,8 +34,13 @@ _NO_CREDENTIALS = (
     "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile or role of AWS"
 )
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
-_MISSING = ("NoSuchKey", "NoSuchUpload", "404")
+_MISSING = ("NoSuchKey", "404")
 _REFUSED = ("NoSuchBucket", "InvalidBucketName", "ExpiredToken", "InvalidToken", "NotImplemented")
+
+
+class UploadGone(BlobUnavailable):
+    """The upload was completed or aborted."""
+
 
 _clients: dict["Bucket", Any] = {}
 _lock = threading.Lock()
@@ -60,9 +65,9 @@ class Bucket:
     def call(self, verb: str, doing: str, **parameters: object) -> dict[str, Any]:
         """Make one request. Every request here may be repeated, and is, when its answer was lost.
 
-        Raises `BlobMissing` when the object or upload is not there, `BlobExists` when a condition does not
-        hold, `BlobDamaged` when there are no bytes at the range, `BlobRefused` when the server will not have
-        us, else `BlobUnavailable`.
+        Raises `BlobMissing` when the object is not there, `BlobExists` when a condition does not hold,
+        `BlobDamaged` when there are no bytes at the range, `BlobRefused` when the server will not have us,
+        else `BlobUnavailable`.
         """
         with s3_errors(doing):
             answer: dict[str, Any] = getattr(self._client(), verb)(Bucket=self.name, **parameters)
@@ -135,6 +140,10 @@ def _meaning(code: str, status: int, doing: str) -> BlobError:
         return BlobExists(f"cannot {doing}: something else is there")
     if code in _MISSING:
         return BlobMissing(f"cannot {doing}: it is not there")
+    if code == "NoSuchUpload":
+        return UploadGone(
+            f"cannot {doing}: it was discarded, or a sweep took it for abandoned; write it again"
+        )
     if code == "InvalidRange":
         return BlobDamaged(f"cannot {doing}: it is shorter than it was")
     if code in _REFUSED or status in (301, 401, 403):

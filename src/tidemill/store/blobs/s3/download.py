@@ -14,6 +14,7 @@ MARK_BYTES = 16
 """What follows the stored form of a blob: the mark of its publication."""
 
 _END_BYTES = 64 * 1024  # a small blob whole, and the block digests of one of 500 MiB
+_PIECE_BYTES = 1024 * 1024  # what breaks off loses no more than this
 _PAUSE_S = 0.1
 
 
@@ -43,21 +44,7 @@ class S3Stored:
         known = self.size - len(self._end)
         if offset >= known:
             return self._end[offset - known : offset - known + length]
-        data = b""
-        failures = 0
-        while len(data) < length:
-            try:
-                more = self._read(offset + len(data), length - len(data))
-            except BlobUnavailable:
-                self.close()
-                failures += 1
-                if failures >= self._bucket.attempts:
-                    raise
-                time.sleep(_PAUSE_S * 2**failures * random.random())
-            else:
-                data = data + more if data else more
-                failures = 0
-        return data
+        return self._read_exactly(offset, length)
 
     def map(self, length: int) -> Bytes:
         return self.read_at(0, length)
@@ -77,27 +64,43 @@ class S3Stored:
 
     def _read_end(self) -> None:
         answer = self._get(f"bytes=-{_END_BYTES + MARK_BYTES}")
-        with contextlib.closing(answer["Body"]) as body, s3_errors(self._doing):
-            end = body.read()
-        self.etag = answer["ETag"]
+        length = answer["ContentLength"]
         # A server that knows no such ranges sends all there is, and says nothing of a range.
-        whole = int(answer.get("ContentRange", f"/{len(end)}").rpartition("/")[2])
-        self.size = max(0, whole - MARK_BYTES)
+        whole = int(answer.get("ContentRange", f"/{length}").rpartition("/")[2])
+        self._body, self._at = answer["Body"], whole - length
+        end = self._read_exactly(self._at, length)
         self._end, self.mark = end[:-MARK_BYTES], end[-MARK_BYTES:]
+        self.size = max(0, whole - MARK_BYTES)
+        self.etag = answer["ETag"]
+        self.close()
+        self._at = 0
+
+    def _read_exactly(self, offset: int, length: int) -> bytes:
+        pieces: list[bytes] = []
+        stop = offset + length
+        while offset < stop:
+            piece = self._read(offset, stop - offset)
+            pieces.append(piece)
+            offset += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _read(self, offset: int, most: int) -> bytes:
         """At least one of the bytes there."""
-        if self._body is None or offset != self._at:
+        for failures in range(1, self._bucket.attempts + 1):
+            if self._body is None or offset != self._at:
+                self.close()
+                # Who reads on from where the last read ended will want the rest as well.
+                stop = max(self.size, offset + most) if offset == self._at else offset + most
+                self._body = self._get(f"bytes={offset}-{stop - 1}")["Body"]
+                self._at = offset
+            with contextlib.suppress(BlobUnavailable), s3_errors(self._doing):
+                data: bytes = self._body.read(min(most, _PIECE_BYTES))
+                if data:
+                    self._at = offset + len(data)
+                    return data
             self.close()
-            # Who reads on from where the last read ended will want the rest as well.
-            last = self.size - 1 if offset == self._at else offset + most - 1
-            self._body = self._get(f"bytes={offset}-{last}")["Body"]
-        with s3_errors(self._doing):
-            data: bytes = self._body.read(most)
-        if not data:
-            raise BlobUnavailable(f"cannot {self._doing}: the answer ended early")
-        self._at = offset + len(data)
-        return data
+            time.sleep(_PAUSE_S * 2**failures * random.random())
+        raise BlobUnavailable(f"cannot {self._doing}: the answer breaks off, again and again")
 
     def _get(self, span: str) -> dict[str, Any]:
         return self._bucket.call("get_object", self._doing, Key=self._key, Range=span)

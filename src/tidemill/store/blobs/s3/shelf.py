@@ -7,7 +7,7 @@ from typing import Any
 
 from tidemill.store.blobs.errors import BlobExists, BlobFormat, BlobMissing, BlobRefused, BlobUnavailable
 from tidemill.store.blobs.name import NAME_LIMIT
-from tidemill.store.blobs.s3.bucket import Bucket, s3_errors
+from tidemill.store.blobs.s3.bucket import Bucket, UploadGone, s3_errors
 from tidemill.store.blobs.s3.download import S3Stored
 from tidemill.store.blobs.s3.upload import S3Draft
 from tidemill.store.blobs.shelf import Entry
@@ -126,7 +126,7 @@ class S3Shelf:
             if any(part["LastModified"].timestamp() >= older_than for part in parts):
                 return False
             self.bucket.call("abort_multipart_upload", doing, **this)
-        except BlobMissing:  # completed or discarded meanwhile
+        except UploadGone:  # completed or discarded meanwhile
             return False
         return True
 

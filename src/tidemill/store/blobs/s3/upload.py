@@ -62,23 +62,20 @@ class S3Draft:
         # for an object also does so for an upload.
         found = None if self._upload is None else self._look()
         for _ in range(_TURNS):
-            if found is not None:
-                if found.mark == self._mark:
-                    return
-                if found.digest != digest:
-                    raise BlobExists(f"blob {self._name!r} exists with other content")
+            if found is not None and found.digest != digest:
+                raise BlobExists(f"blob {self._name!r} exists with other content")
             try:
                 self._send(found)
-            except (BlobExists, BlobMissing) as error:
-                # Lost to another, or done by us already and only the answer was lost.
+            except (BlobExists, BlobMissing, BlobUnavailable) as error:
+                # Lost to another; or done, and only the answer was lost.
                 found = self._look()
-                if found is None and isinstance(error, BlobMissing):
-                    break
+                if found is not None and found.mark == self._mark:
+                    return
+                if isinstance(error, BlobUnavailable):
+                    raise
             else:
                 return
-        raise BlobUnavailable(
-            f"cannot publish blob {self._name!r}: others change it, or swept its parts away"
-        )
+        raise BlobUnavailable(f"cannot publish blob {self._name!r}: others change it all the time")
 
     def discard(self) -> None:
         self._rest.clear()
@@ -109,14 +106,7 @@ class S3Draft:
         number = len(self._parts) + 1
         if number > _MOST_PARTS:
             raise BlobRefused(f"blob {self._name!r} is larger than S3 takes it in {_MOST_PARTS} parts")
-        try:
-            answer = self._call(
-                "upload_part", "write", UploadId=self._upload, PartNumber=number, Body=self._rest
-            )
-        except BlobMissing as error:
-            raise BlobUnavailable(
-                f"cannot write blob {self._name!r}: a sweep took it for abandoned; write it again"
-            ) from error
+        answer = self._call("upload_part", "write", UploadId=self._upload, PartNumber=number, Body=self._rest)
         self._parts.append({"PartNumber": number, "ETag": answer["ETag"]})
         self._rest = bytearray()
 
