@@ -25,8 +25,10 @@ from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_token
 from tidemill.base.log import get_logger
 from tidemill.cluster import LEADER, LEASES, Duty, Grant, HeartThread, Timing, join, list_nodes
+from tidemill.cluster.figures import Alarm
 from tidemill.cluster.nodes import Node as Entry
 from tidemill.cluster.nodes import advertise, remove_silent
+from tidemill.cluster.reports import Reporter, remove_reports
 from tidemill.cluster.standing import Enrolled, Event
 from tidemill.store import Body, Fenced, Store, Term, Unavailable, open_store
 
@@ -94,12 +96,14 @@ class Node:
         self._started_ms = 0
         self._timing = Timing(settings.ttl_s)
         self._heart = HeartThread(settings.store, token, key, self._timing, self._on_event)
+        self._reporter = Reporter(store, self._heart, self._timing, key=key)
         self._duties = [Duty("node-list", self._lead)]
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         self._started_ms = await self.store.now()
         await self._heart.start()
+        await self._reporter.start()
         self._spawn(self._follow_settings())
 
     async def stop(self) -> None:
@@ -108,6 +112,7 @@ class Node:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._reporter.stop()
         await self._heart.stop()
 
     # What the routes ask
@@ -152,18 +157,23 @@ class Node:
             found.append("no leader is known")
         return found
 
+    def alarms(self) -> list[Alarm]:
+        return self._reporter.alarms()
+
     def metrics(self) -> Mapping[str, float]:
-        beats = self._heart.statistics()
+        beats, heart_store = self._heart.statistics(), self._heart.store_statistics()
         return {
             "lease_age_seconds": beats.age_s,
             "lease_renew_slowest_seconds": beats.slowest_s,
+            "lease_renew_seconds_total": beats.answers_s,
             "lease_renewals_total": beats.beats,
             "lease_renewals_missed_total": beats.missed,
             "lease_renewals_late_total": beats.late,
             "clock_skew_seconds": beats.skew_ms / 1000,
             "leader": float(self._leads()),
             "term": self._heart.standing.term,
-            "heart_store_calls_total": self._heart.store_statistics().calls,
+            "heart_store_calls_total": heart_store.calls,
+            "heart_store_unavailable_total": heart_store.unavailable,
         }
 
     # Inside
@@ -218,6 +228,7 @@ class Node:
         await self.store.replace(LEASES, LEADER, lease, expect=Term(grant.term))
         while True:
             gone = await remove_silent(self.store, self._heart.fence(), self._timing)
+            await remove_reports(self.store, gone)
             if gone:
                 log.info("nodes.removed", nodes=gone)
             await asyncio.sleep(CLEAR_EVERY_LEASES * self._timing.ttl_s)

@@ -19,20 +19,28 @@ from tidemill.cluster.errors import NotLeader
 from tidemill.cluster.lease import Grant, Timing
 from tidemill.cluster.nodes import LEADER, LEASES
 from tidemill.cluster.standing import Event, Gained, Lost, Moved, Standing, lapse, next_beat, observe
-from tidemill.store import Fence, Store, StoreError, Unavailable
+from tidemill.store import Fence, Lease, Store, StoreError, Unavailable
 
 log = get_logger("tidemill.heart")
 
 
 class Beats(Struct, frozen=True):
-    """Counts and ages since the heart began. `skew_ms` is the store's clock less this machine's."""
+    """Counts and ages since the heart began.
+
+    A beat is late when it began a whole beat after it was due. `answers_s` is how long all answers took
+    together. `skew_ms` is the store's clock less this machine's, right to within `skew_error_ms`, and
+    `store_ms` what the store's clock shows now.
+    """
 
     beats: int
     missed: int
     late: int
     age_s: float
     slowest_s: float
+    answers_s: float
     skew_ms: float
+    skew_error_ms: float
+    store_ms: int
 
 
 class Heart(Service):
@@ -66,12 +74,19 @@ class Heart(Service):
         self._source = source or random.Random()
         self._watcher: asyncio.Task[None] | None = None
         self._last_sent: float | None = None
+        self._due: float | None = None
+        self._store_less_clock_ms = 0.0
         self._leaving = self._missing = False
         self._beats = self._missed = self._late = 0
-        self._slowest_s = self._skew_ms = 0.0
+        self._slowest_s = self._answers_s = self._skew_ms = self._skew_error_ms = 0.0
 
     async def tick(self) -> float:
         """Renew, take or lose; then say when to come back. Never raises what the store may raise."""
+        delay = await self._beat()
+        self._due = self._clock() + delay
+        return delay
+
+    async def _beat(self) -> float:
         sent = self._clock()
         self._note_lateness(sent)
         try:
@@ -91,12 +106,8 @@ class Heart(Service):
             self._become(*lapse(self.standing, self._clock()))
             return min([self.timing.retry_s, *self._trusted_for(self._clock())])
         answered = self._clock()
-        self._beats += 1
         self._missing = False
-        self._last_sent = sent
-        self._slowest_s = max(self._slowest_s, answered - sent)
-        if self._wall is not None and LEADER in leases:
-            self._skew_ms = leases[LEADER].now - (self._wall() - (answered - sent) / 2) * 1000
+        self._note_answer(leases.get(LEADER), sent, answered)
         self._become(*observe(self.standing, leases, sent, answered, self.timing))
         return next_beat(self.standing, self._clock(), self._source.random(), self.timing)
 
@@ -137,7 +148,17 @@ class Heart(Service):
 
     def statistics(self) -> Beats:
         age = self._clock() - self._last_sent if self._last_sent is not None else float("inf")
-        return Beats(self._beats, self._missed, self._late, age, self._slowest_s, self._skew_ms)
+        return Beats(
+            beats=self._beats,
+            missed=self._missed,
+            late=self._late,
+            age_s=age,
+            slowest_s=self._slowest_s,
+            answers_s=self._answers_s,
+            skew_ms=self._skew_ms,
+            skew_error_ms=self._skew_error_ms,
+            store_ms=round(self._clock() * 1000 + self._store_less_clock_ms),
+        )
 
     def _patience(self, now: float) -> float:
         """How long to wait for an answer: past the trusted deadline it would be of no use."""
@@ -149,8 +170,21 @@ class Heart(Service):
         return [max(grant.trusted_until - now, 0.0) for grant in held if grant is not None]
 
     def _note_lateness(self, now: float) -> None:
-        if self._last_sent is not None and now - self._last_sent > 2 * self.timing.beat_s:
+        if self._due is not None and now - self._due > self.timing.beat_s:
             self._late += 1
+
+    def _note_answer(self, leader: Lease | None, sent: float, answered: float) -> None:
+        """Count a beat, and compare clocks: the store read its own about half way between both moments."""
+        took_s = answered - sent
+        self._beats += 1
+        self._last_sent = sent
+        self._slowest_s = max(self._slowest_s, took_s)
+        self._answers_s += took_s
+        if leader is not None:
+            self._store_less_clock_ms = leader.now - (sent + took_s / 2) * 1000
+        if leader is not None and self._wall is not None:
+            self._skew_ms = leader.now - (self._wall() - took_s / 2) * 1000
+            self._skew_error_ms = took_s / 2 * 1000
 
     def _become(self, standing: Standing, events: list[Event]) -> None:
         self.standing = standing

@@ -10,6 +10,7 @@ import structlog
 
 from tidemill.app.http import ClusterView, NodeView, build_app
 from tidemill.app.settings import Settings
+from tidemill.cluster.figures import Alarm
 from tidemill.store import Store, open_store
 
 URL = "http://127.0.0.1:7433"
@@ -27,6 +28,7 @@ class StillNode:
             NodeView("<b>eve</b>", "token-b", "http://127.0.0.1:7434", 4, "0.1.0", 1, 2, False, False),
         ]
         self.troubles: list[str] = []
+        self.raised: list[Alarm] = []
 
     def cluster(self) -> ClusterView:
         return self.view
@@ -36,6 +38,9 @@ class StillNode:
 
     def problems(self) -> list[str]:
         return self.troubles
+
+    def alarms(self) -> list[Alarm]:
+        return self.raised
 
     def metrics(self) -> Mapping[str, float]:
         return {"lease_renewals_total": 12, "lease_age_seconds": 0.25, "term": 7}

@@ -145,3 +145,44 @@ async def test_beats_measure_the_skew_to_the_store() -> None:
 
         assert round(heart.statistics().skew_ms, 1) == 3000.0
         assert (await store.get(LEASES, LEADER)) is not None
+
+
+async def test_a_beat_is_late_when_it_begins_a_whole_beat_after_it_was_due() -> None:
+    clock = Clock()
+    async with open_store("memory:") as store:
+        heart = Heart(store, "me", "node:me", clock=clock)
+        for pause in (0.0, await heart.tick(), 2 * heart.timing.beat_s, 2 * heart.timing.beat_s + 0.01):
+            clock.now += pause
+            await heart.tick()
+
+        assert heart.statistics().late == 1
+
+
+async def test_a_store_that_is_away_makes_beats_missed_and_not_late() -> None:
+    clock = Clock()
+    async with open_store("memory:") as store:
+        heart = Heart(store, "me", "node:me", clock=clock)
+        await heart.tick()
+        await store.close()
+        for _ in range(20):
+            clock.now += await heart.tick()
+
+        assert (heart.statistics().missed, heart.statistics().late) == (20, 0)
+
+
+async def test_beats_sum_up_how_long_answers_took_and_know_the_stores_time() -> None:
+    clock = Clock()
+
+    def reads_its_clock() -> int:
+        clock.now += 0.1
+        return 5_000
+
+    async with Store(MemoryBackend(MemoryServer(reads_its_clock), "0.1.0")) as store:
+        heart = Heart(store, "me", "node:me", clock=clock, wall=lambda: 5.0)
+        await heart.tick()
+        seen = heart.statistics()
+        clock.now += 2
+
+        assert seen.answers_s == seen.slowest_s > 0
+        assert round(seen.skew_error_ms, 3) == round(seen.answers_s / 2 * 1000, 3)
+        assert heart.statistics().store_ms - seen.store_ms == 2000

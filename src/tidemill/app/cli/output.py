@@ -32,6 +32,11 @@ def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Non
             sys.stdout.write("\t".join(line) + "\n")
 
 
+def print_gap() -> None:
+    """An empty line between two tables."""
+    sys.stdout.write("\n")
+
+
 def say(message: str) -> None:
     """A message to the person, apart from the data."""
     sys.stderr.write(message + "\n")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidemill.app.settings import Settings
+from tidemill.cluster.figures import Alarm
 from tidemill.store import Store
 
 
@@ -53,6 +54,9 @@ class NodeContext(Protocol):
 
     def problems(self) -> list[str]:
         """What keeps the node from being ready, in plain words; empty when it is."""
+
+    def alarms(self) -> list[Alarm]:
+        """What a person should look at, though the node may be ready all the same."""
 
     def metrics(self) -> Mapping[str, float]:
         """More gauges and counters by name; those that end in `_total` only grow."""

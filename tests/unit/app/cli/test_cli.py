@@ -222,6 +222,7 @@ def test_an_empty_cluster_is_told(run: Run) -> None:
         "leader_name": None,
         "term": None,
         "nodes": [],
+        "alarms": [],
         "store": STORE,
     }
 

@@ -10,6 +10,7 @@ from tidemill.app.http import NodeView
 from tidemill.app.settings import Given, resolve
 from tidemill.app.settings_store import read_cluster_settings
 from tidemill.app.tokens import Role, create_token
+from tidemill.cluster.figures import Alarm
 from tidemill.store import Store, Unavailable
 
 Client = httpx2.AsyncClient
@@ -75,6 +76,20 @@ async def test_metrics_count_the_store_and_the_node(client: Client) -> None:
     assert float(lines["tidemill_lease_age_seconds"]) == 0.25
     assert float(lines['tidemill_build_info{release="0.1.0"}']) == 1
     assert "# TYPE tidemill_lease_renewals_total counter" in text
+
+
+async def test_alarms_are_told_and_counted_though_the_node_is_ready(node: Any, client: Client) -> None:
+    node.raised.append(Alarm("clock.skew", "its clock is <3 s> behind the store's", "set it by NTP"))
+
+    told = (await client.get("/api/v1/cluster")).json()["alarms"]
+    text = (await client.get("/metrics")).text
+    page = (await client.get("/overview")).text
+
+    assert told == [{"code": "clock.skew", "message": node.raised[0].message, "fix": "set it by NTP"}]
+    assert 'tidemill_alarm{code="clock.skew"} 1.0' in text
+    assert 'tidemill_alarm{code="store.slow"} 0.0' in text
+    assert "&lt;3 s&gt; behind" in page
+    assert (await client.get("/readyz")).status_code == 200
 
 
 async def test_settings_are_changed_by_compare_and_set(client: Client, store: Store) -> None:

@@ -9,6 +9,7 @@ from tidemill.app.http.context import ClusterView, NodeContext, NodeView
 from tidemill.app.http.door import require
 from tidemill.app.mask import masked_text
 from tidemill.app.tokens import Role
+from tidemill.cluster.figures import Alarm
 from tidemill.store import StoreError
 
 
@@ -36,14 +37,15 @@ class Overview:
     cluster: ClusterView
     nodes: list[NodeView]
     problems: list[str]
+    alarms: list[Alarm]
     now: int | None
 
 
 async def look(context: NodeContext) -> Overview:
     """What can be said of the cluster now, whether or not the store answers."""
-    problems = context.problems()
+    problems, alarms = context.problems(), context.alarms()
     try:
-        return Overview(context.cluster(), await context.nodes(), problems, await context.store.now())
+        return Overview(context.cluster(), await context.nodes(), problems, alarms, await context.store.now())
     except StoreError as error:
         said = masked_text(f"the node list cannot be read: {error}")
-        return Overview(context.cluster(), [], [*problems, said], None)
+        return Overview(context.cluster(), [], [*problems, said], alarms, None)

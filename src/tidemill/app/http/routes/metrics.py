@@ -14,6 +14,7 @@ import tidemill
 from tidemill.app.http.context import NodeContext
 from tidemill.app.http.door import require
 from tidemill.app.tokens import Role
+from tidemill.cluster.figures import RULES
 
 # Of `Statistics`, by field.
 _STORE = {
@@ -36,6 +37,11 @@ class NodeCollector(Collector):
         for name, count in msgspec.structs.asdict(self._context.store.statistics()).items():
             yield CounterMetricFamily(f"tidemill_store_{name}", _STORE.get(name, name), count)
         yield GaugeMetricFamily("tidemill_ready", "1 when nothing is wrong", not self._context.problems())
+        raised = {alarm.code for alarm in self._context.alarms()}
+        alarm_family = GaugeMetricFamily("tidemill_alarm", "1 while the alarm is raised", labels=["code"])
+        for code, _, _ in RULES:
+            alarm_family.add_metric([code], code in raised)
+        yield alarm_family
         for name, value in self._context.metrics().items():
             text = name.removesuffix("_total").replace("_", " ")
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily

@@ -16,6 +16,7 @@ from tidemill.app.http.context import ClusterView, NodeContext, NodeView
 from tidemill.app.http.door import caller_of, require
 from tidemill.app.http.routes.cluster import Overview, look
 from tidemill.app.tokens import Role
+from tidemill.cluster.figures import Alarm
 
 _STATIC = Path(str(files("tidemill.app.http") / "static"))
 _LOCKED = "<p>This node wants a token that may view.</p>"
@@ -38,7 +39,7 @@ def mount(app: FastAPI, context: NodeContext) -> None:
 
 async def _overview(context: NodeContext) -> str:
     seen = await look(context)
-    return _facts(seen.cluster, seen.nodes) + _problems(seen.problems) + _table(seen)
+    return _facts(seen.cluster, seen.nodes) + _problems(seen.problems) + _alarms(seen.alarms) + _table(seen)
 
 
 def _facts(view: ClusterView, nodes: list[NodeView]) -> str:
@@ -52,6 +53,11 @@ def _facts(view: ClusterView, nodes: list[NodeView]) -> str:
     }
     cards = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
     return f'<dl class="facts">{cards}</dl>'
+
+
+def _alarms(alarms: list[Alarm]) -> str:
+    said = "".join(f"<li>{escape(f'{alarm.message}: {alarm.fix}')}</li>" for alarm in alarms)
+    return f'<ul class="problems">{said}</ul>' if alarms else ""
 
 
 def _problems(problems: list[str]) -> str:
