@@ -50,7 +50,7 @@ from tidemill.pipeline.zset import SHARDS
 from tidemill.sql.explain import Form
 from tidemill.sql.planner import PlanChange, Planner
 from tidemill.store import StoreError
-from tidemill.store.blobs import BlobError
+from tidemill.store.blobs import BlobError, Blobs
 
 RuntimeName = Literal["batch", "inline"]
 
@@ -71,10 +71,14 @@ class Pipeline(Aggregates, Verification):
         runtime: RuntimeName = "batch",
         workers: int | None = None,
         policy: Policy | None = None,
+        blobs: str | Blobs | None = None,
     ) -> None:
+        """`blobs` is where its files lie if not in the folder: an address such as `s3://bucket/prefix`, or
+        what `open_blobs` gave, with a cache of your choice. It must be named each time, and be its alone.
+        """
         self.spark = create_session() if spark is None else spark
         check_session(self.spark)
-        self._folder = PipelineFolder(Path(path))
+        self._folder = PipelineFolder(Path(path), blobs)
         try:
             self._planner = Planner(self.spark)
             files = RunFiles(self._folder.place.blobs)

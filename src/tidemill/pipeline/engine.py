@@ -398,7 +398,7 @@ class Engine:
 
     def sweep(self) -> tuple[str, ...]:
         """Delete the files that nobody needs; say which. Files of this term are kept for a while first."""
-        needed, now = self._needed(), time.time()
+        needed, now = self._needed(), self.place.blobs.now()
         return sweep(
             self.place.blobs, FOLDER, needed, term=self.root.term, grace_s=self.policy.grace_s, now=now
         )

@@ -9,7 +9,7 @@ can be pickled, so that Spark tasks use it as everyone else does.
     with blobs.create("pipelines/p/t3/s7/out") as writer:     # published when the block ends well
         writer.write(part)
     blobs.read(ref), blobs.open(ref), blobs.map(ref)          # bytes, a file, memory
-    blobs.sweep(referred, grace_s=3600, now=time.time())      # what nobody refers to
+    blobs.sweep(referred, grace_s=3600, now=blobs.now())      # what nobody refers to
 
 Words: a *name* is chosen by the caller and holds one content for good; a *reference* is what documents
 carry: name, size and digest, or small content itself (*inline*); a *draft* is a blob before it is

@@ -113,12 +113,16 @@ class Blobs:
         """Delete the name. Who has it open can go on reading. Safe to repeat."""
         self.shelf.delete(check_name(name))
 
+    def now(self) -> float:
+        """The time by the clock that dates what is published: the one to sweep by."""
+        return self.shelf.now()
+
     def sweep(self, referred: Container[str], *, grace_s: float, now: float, under: str = "") -> Swept:
         """Delete the names below `under` that nobody refers to and that are older than the grace age.
 
-        `now` is in seconds since the epoch. Whoever publishes a blob has the grace age to refer to it;
-        publishing it again starts a new one, also while a sweep runs. Drafts, which have no name yet,
-        go when they are older than the grace age and their writer is gone.
+        `now` is in seconds since the epoch, best from `now()`. Whoever publishes a blob has the grace age
+        to refer to it; publishing it again starts a new one, also while a sweep runs. Drafts, which have no
+        name yet, go when they are older than the grace age and their writer is gone.
         """
         older_than = now - grace_s
         swept = tuple(

@@ -14,6 +14,7 @@ import fcntl
 import mmap
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,6 +173,9 @@ class LocalShelf:
                 found = item.stat(follow_symlinks=False)
                 name = decode(os.path.relpath(item.path, self.root).removesuffix(BLOB_SUFFIX))
                 yield Entry(name, found.st_size, found.st_mtime)
+
+    def now(self) -> float:
+        return time.time()
 
     def delete(self, name: str, older_than: float | None = None) -> bool:
         path = self.path(name)

@@ -74,6 +74,9 @@ class Shelf(Protocol):
     def entries(self, under: str) -> Iterator[Entry]:
         """Everything published below the folder `under` ("" is all), in no order."""
 
+    def now(self) -> float:
+        """The time by the clock that dates what is published, in seconds since the epoch."""
+
     def delete(self, name: str, older_than: float | None = None) -> bool:
         """Delete the name, if it was published before `older_than`. False when nothing was deleted."""
 

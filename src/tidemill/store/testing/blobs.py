@@ -415,6 +415,13 @@ class BlobSuite:
         assert sorted(blobs.sweep({"kept/1"}, grace_s=60, now=published + 61).names) == ["gone/1", "gone/2"]
         assert names(blobs) == ["kept/1"]
 
+    def test_ages_are_told_by_the_clock_of_the_shelf(self, blobs: Blobs) -> None:
+        before = blobs.now()
+        blobs.put("a", b"content")
+        [entry] = blobs.entries()
+
+        assert before - 1 <= entry.published_at <= blobs.now() + 1  # some count in whole seconds
+
     def test_a_sweep_stays_in_its_folder(self, blobs: Blobs) -> None:
         blobs.put("p/1", b"content")
         blobs.put("q/1", b"content")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from tidemill.store.blobs.errors import BlobExists, BlobFormat, BlobMissing, BlobRefused, BlobUnavailable
@@ -49,15 +50,10 @@ class S3Shelf:
 
     def check(self) -> None:
         """Raise `BlobUnavailable` unless blobs lie here, `BlobFormat` if of another format."""
-        doing = f"open {self}"
-        try:
-            answer = self.bucket.call("get_object", doing, Key=self.prefix + _MARKER)
-        except BlobMissing:
-            raise BlobUnavailable(f"{self} is no place of blobs") from None
-        with answer["Body"] as body, s3_errors(doing):
-            text = body.read()
-        if text != _MARKER_TEXT:
-            raise BlobFormat(f"the blobs in {self} are of a format unknown to this release: {text!r:.60}")
+        self._look()
+
+    def now(self) -> float:
+        return float(parsedate_to_datetime(self._look()).timestamp())
 
     def create(self, name: str, *, durable: bool = True) -> S3Draft:  # noqa: ARG002
         """What is published is durable in any case."""
@@ -106,6 +102,19 @@ class S3Shelf:
     def key(self, name: str) -> str:
         """The key of a blob, or with "" what those of all blobs start with."""
         return f"{self.prefix}{_BLOBS}{name}"
+
+    def _look(self) -> str:
+        """Check that this is a place of blobs; what the server's clock says."""
+        doing = f"open {self}"
+        try:
+            answer = self.bucket.call("get_object", doing, Key=self.prefix + _MARKER)
+        except BlobMissing:
+            raise BlobUnavailable(f"{self} is no place of blobs") from None
+        with answer["Body"] as body, s3_errors(doing):
+            text = body.read()
+        if text != _MARKER_TEXT:
+            raise BlobFormat(f"the blobs in {self} are of a format unknown to this release: {text!r:.60}")
+        return str(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
 
     def _put_marker(self) -> bool:
         """False when it is there already."""
