@@ -25,7 +25,8 @@ def open_store(
 ) -> Store:
     """The store at an address; nothing is touched before it is entered or opened.
 
-    `memory:` is empty and private; `memory:name` is shared by all of this process that name it.
+    `memory:` is empty and private; `memory:name` is shared by all of this process that name it. A node's
+    address, `http://host:port`, offers locks and semaphores alone.
     """
     return Store(_backend(url, connections, release, timeout_s), timeout_s=timeout_s, source=source)
 
@@ -52,6 +53,10 @@ def _backend(url: str, connections: int, release: str, timeout_s: float) -> Back
             except ImportError as error:
                 raise BadRequest("PostgreSQL needs its driver: pip install 'tidemill[postgres]'") from error
             return PostgresBackend(url, release, connections)
+        case "http" | "https":
+            from tidemill.store.backends.node import NodeBackend
+
+            return NodeBackend(url)
     raise BadRequest(f"{url!r} is not the address of a store; use {ADDRESSES}")
 
 

@@ -9,7 +9,7 @@ from tidemill.app.http.door import Authenticate, Gate, is_loopback
 from tidemill.app.http.headers import SafeHeaders
 from tidemill.app.http.problem import install_problems
 from tidemill.app.http.recorder import Recorder
-from tidemill.app.http.routes import audit, cluster, health, metrics, page, settings, tokens
+from tidemill.app.http.routes import audit, cluster, health, leases, metrics, page, settings, tokens
 from tidemill.app.tokens import Keyring
 
 
@@ -24,7 +24,7 @@ def build_app(context: NodeContext) -> FastAPI:
         redoc_url=None,
     )
     install_problems(app)
-    for module in (health, cluster, settings, audit):
+    for module in (health, cluster, settings, audit, leases):
         app.include_router(module.routes(context))
     app.include_router(metrics.routes(context))
     app.include_router(tokens.routes(context, keyring))
