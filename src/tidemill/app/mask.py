@@ -3,7 +3,8 @@
 import re
 
 _SECRET = re.compile(
-    r"(://[^:/@\s]*:)\S+(?=@)|((?:^|[?&\s])\w*(?:password|secret|token)=)[^&\s]+", re.IGNORECASE
+    r"(://[^:/@\s]*:)\S+(?=@)|((?:^|[?&\s])\w*(?:password|secret|secret_access_key|token)=)[^&\s]+",
+    re.IGNORECASE,
 )
 
 

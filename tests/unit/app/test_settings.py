@@ -206,6 +206,10 @@ def test_passwords_in_addresses_are_masked(url: str, shown: str) -> None:
     assert resolve(local_layers({"store": url}, environ={})).shown()["store"] == shown
 
 
+def test_keys_of_s3_are_masked() -> None:
+    assert masked("s3://b/p?secret_access_key=hush&region=x") == "s3://b/p?secret_access_key=***&region=x"
+
+
 def test_a_refused_address_does_not_show_its_password() -> None:
     with pytest.raises(SettingError) as caught:
         resolve(local_layers({"store": "mysql://ada:hunter2@db"}, environ={}))

@@ -1,5 +1,6 @@
 """One bucket: how to reach it, its requests, and what their errors mean."""
 
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from botocore.exceptions import (
     NoCredentialsError,
     PartialCredentialsError,
 )
+from urllib3.exceptions import HTTPError
 
 from tidemill.store.blobs.errors import (
     BlobDamaged,
@@ -113,6 +115,7 @@ def _forget_clients() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_clients)
+logging.getLogger("botocore").setLevel(logging.INFO)  # below that it tells every header, with session tokens
 
 
 @contextmanager
@@ -131,7 +134,7 @@ def s3_errors(doing: str) -> Iterator[None]:
         raise BlobRefused(f"cannot {doing}: {_NO_CREDENTIALS}") from error
     except InvalidRegionError as error:
         raise BlobRefused(f"cannot {doing}: the region is not the name of one") from error
-    except (BotoCoreError, OSError) as error:
+    except (BotoCoreError, HTTPError, OSError) as error:  # an answer that breaks off raises any of them
         raise BlobUnavailable(f"cannot {doing}: {type(error).__name__}") from error
 
 

@@ -1,5 +1,6 @@
 """What the server refuses, what is tried again, where credentials come from, and that they stay secret."""
 
+import logging
 import pickle
 import subprocess
 import sys
@@ -66,15 +67,20 @@ def test_without_credentials_the_error_names_what_to_set(
         open_blobs(without_keys(s3_address), create=True)
 
 
-def test_credentials_come_from_the_environment(s3_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_come_from_the_environment_and_are_neither_logged_nor_pickled(
+    s3_address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     forget_credentials(monkeypatch)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "tests")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", SECRET)
     # Clients are kept for each address; one that nobody had before has to look for credentials.
     blobs = open_blobs(without_keys(s3_address).replace("127.0.0.1", "localhost"), create=True)
 
     assert blobs.read(blobs.put("a", b"content")) == b"content"
     assert SECRET.encode() not in pickle.dumps(blobs)
+    assert SECRET not in caplog.text
 
 
 def test_secrets_are_not_shown(blobs: Blobs, shelf: S3Shelf) -> None:
