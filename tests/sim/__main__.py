@@ -1,4 +1,4 @@
-"""Many seeds on all cores, or one again with its whole story, in both worlds: nodes, and a pipeline.
+"""Many seeds on all cores, or one again with its whole story, in each world: nodes, partitions, a pipeline.
 
 python -m sim --seeds 2000       every seed from 0 to 1999
 python -m sim --seed 17          one, with its trace
@@ -10,11 +10,16 @@ import os
 import sys
 import time
 
+from sim.partitions.run import simulate_partitions
 from sim.pipeline.run import simulate_pipeline
 from sim.run import Verdict, simulate
 
-WORLDS = {"nodes": simulate, "a pipeline": simulate_pipeline}
-ACTS = {"nodes": "acts under a lease", "a pipeline": "steps of pipeline workers"}
+WORLDS = {"nodes": simulate, "partitions": simulate_partitions, "a pipeline": simulate_pipeline}
+ACTS = {
+    "nodes": "acts under a lease",
+    "partitions": "acts of handlers",
+    "a pipeline": "steps of pipeline workers",
+}
 
 
 def main() -> int:

@@ -148,8 +148,8 @@ class Follower(Service):
         work = Work(self._store, document, grant, self._clock)
         log.debug("partition.taken", partition=work.key, term=grant.term, attempt=work.attempt)
         self.works[work.key] = work
-        handling = asyncio.create_task(self._handle(work), name=f"partition-{work.key}")
-        ending = asyncio.create_task(self._end(work, handling), name=f"partition-{work.key}-end")
+        handling = asyncio.create_task(self._handle(work), name="partition")
+        ending = asyncio.create_task(self._end(work, handling), name="partition-end")
         self._running[work.key] = (handling, ending)
 
     # Running

@@ -31,7 +31,7 @@ from tidemill.cluster.partitions import (
     read_leases,
 )
 from tidemill.store import Collection as Documents
-from tidemill.store import Fence, Store, Write, eq
+from tidemill.store import Document, Fence, Store, Write, eq
 from tidemill.store.watch import Watch
 
 T = TypeVar("T")
@@ -197,10 +197,8 @@ class Supervised(Partitioner):
 
     async def _close(self) -> float | None:
         """Ask for what is held, remove the rest; None when nothing is left, else when to look again."""
-        # The time is read first: a lease that had run out by then cannot have been renewed since.
-        now, fence = await self._store.now(), self._fence()
-        there = await read_documents(self._store, eq("handler", self.handler))
-        writes = []
+        now, there = await self._look()
+        fence, writes = self._fence(), []
         for found in there:
             if found.expire <= now:
                 writes.append(Write(PARTITIONS, found.key, None, found.revision, fence))
@@ -213,6 +211,10 @@ class Supervised(Partitioner):
         if not there:
             return None
         return min((found.expire - now for found in there if found.expire > now), default=0) / 1000
+
+    async def _look(self) -> tuple[int, list[Document]]:
+        # The time is read first: a lease that had run out by then cannot have been renewed since.
+        return await self._store.now(), await read_documents(self._store, eq("handler", self.handler))
 
     async def _open(self, nodes: Sequence[Node]) -> None:
         assert self._plan is not None

@@ -71,8 +71,16 @@ class Work:
 
     async def fail(self, error: str) -> None:
         """Record that the handler raised, and let go of it."""
-        now = await self._store.now()
+        now = await self._store_now()
         await self._write(lambda body: after_failure(body, error, now), release=True)
+
+    async def _store_now(self) -> int:
+        while True:
+            self.fence()
+            try:
+                return await self._store.now()
+            except StoreError:
+                await asyncio.sleep(RETRY_S)
 
     async def _write(self, change: Callable[[Body], Body], *, release: bool = False) -> None:
         async with self._turn:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,10 @@ from tidemill.cluster import LEASES, Node, SourceFailed, Timing
 from tidemill.cluster.follower import Follower
 from tidemill.cluster.nodes import advertise, node_key
 from tidemill.cluster.partitioner import PLANS, Supervised, Windowed
-from tidemill.cluster.partitions import FAILED, STOPPING, list_partitions
+from tidemill.cluster.partitions import FAILED, PARTITIONS, STOPPING, list_partitions
 from tidemill.cluster.work import Work
-from tidemill.store import Fence, Store
+from tidemill.store import Fence, Page, Store
+from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 
 LONG = Timing(600.0)
 
@@ -185,6 +187,30 @@ async def test_a_holder_that_is_gone_is_waited_for_until_its_lease_runs_out(stor
         rest_s = await leader.round()
     assert await names(store) == ["000002-00000", "000002-00001"]
     await gone.stop()
+
+
+async def test_a_lease_renewed_while_the_leader_looks_does_not_count_as_run_out() -> None:
+    clock = [1_000_000]
+    server = MemoryServer(lambda: clock[0])
+
+    class Busy(Store):
+        async def find(self, *where: Any, **how: Any) -> Page:
+            """The look is answered, and on its way the lease is renewed and time goes by."""
+            page = await super().find(*where, **how)
+            if where[0] == PARTITIONS and page.documents:
+                await self.renew(PARTITIONS, {page.documents[0].key: page.documents[0].term}, 60_000)
+                clock[0] += 2_000
+            return page
+
+    async with Busy(MemoryBackend(server, "0.1.0")) as store:
+        fence = await leading(store)
+        await enlist(store, "a")
+        await supervised(store, fence).round()
+        await store.hold(PARTITIONS, ["h/000001-00000"], "a", 1_000)
+        await enlist(store, "b")
+        await supervised(store, fence).round()
+
+        assert [found.state for found in await list_partitions(store)] == [STOPPING]
 
 
 async def test_a_quiet_round_is_three_calls(store: Store) -> None:
