@@ -1,6 +1,6 @@
 """What an idle node costs: store calls a second and share of one core.
 
-python benchmarks/idle.py [--seconds 30] [--nodes 3]
+python benchmarks/idle.py [--seconds 30] [--nodes 1 10 100]
 
 Real nodes (`tidemill up`), left alone. The bar: at most one call a second and under 1 % of a core each.
 """
@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import mean
 
 import httpx2
 import psutil
@@ -83,12 +84,18 @@ def measure(name: str, url: str, count: int, seconds: float) -> None:
         )
         time.sleep(seconds)
         cpu_after, spent = [node.cpu_s() for node in nodes], time.monotonic() - began
-        for at, node in enumerate(nodes):
-            rate = (node.calls() - calls[at]) / spent
-            share = 100 * (cpu_after[at] - cpu[at]) / spent
-            print(
-                f"{name}, node {at + 1} of {count}, {roles[at]}: {rate:.2f} calls/s, {share:.2f} % of a core"
-            )
+        rates = [(node.calls() - before) / spent for node, before in zip(nodes, calls, strict=True)]
+        shares = [100 * (late - early) / spent for early, late in zip(cpu, cpu_after, strict=True)]
+        for role in ("leader", "follower"):
+            of_role = [at for at in range(count) if roles[at] == role]
+            if of_role:
+                print(
+                    f"{name}, {len(of_role)} {role} of {count} nodes: "
+                    f"{mean(rates[at] for at in of_role):.2f} calls/s "
+                    f"(at most {max(rates[at] for at in of_role):.2f}), "
+                    f"{mean(shares[at] for at in of_role):.2f} % of a core each",
+                    flush=True,
+                )
 
 
 @contextlib.contextmanager
@@ -100,11 +107,12 @@ def databases() -> Iterator[dict[str, str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[3])
     chosen = parser.parse_args()
-    with databases() as urls:
-        for name, url in urls.items():
-            measure(name, url, chosen.nodes, chosen.seconds)
+    for count in chosen.nodes:
+        with databases() as urls:
+            for name, url in urls.items():
+                measure(name, url, count, chosen.seconds)
 
 
 if __name__ == "__main__":

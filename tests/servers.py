@@ -89,7 +89,7 @@ class PostgresServer(Postgres):
             self._spawn("initdb", "-D", data, "-U", "tidemill", "-A", "trust", "--no-sync", *locale).wait(
                 _TIMEOUT_S
             )
-        settings = [f"port={self._port}", "listen_addresses=127.0.0.1", "max_connections=200"]
+        settings = [f"port={self._port}", "listen_addresses=127.0.0.1", "max_connections=600"]
         settings.append(f"unix_socket_directories={self._folder}")
         flags = [word for setting in settings for word in ("-c", setting)]
         self._process = self._spawn("postgres", "-D", data, *flags)

@@ -28,6 +28,7 @@ Read in this order:
 - `keeper`     the renewal of all that a node works on, in one call
 - `follower`   every node's side: take, run, keep, let go
 - `partitioner` the leader's side: create, remove, begin anew when nodes change
+- `member`     a process that takes part: all of the above, put together
 - `errors`     what can go wrong
 
 It knows nothing of tasks, pipelines, HTTP or settings files.
@@ -40,6 +41,7 @@ from tidemill.cluster.heart import Heart
 from tidemill.cluster.heart_thread import HeartThread
 from tidemill.cluster.lease import Grant, Timing
 from tidemill.cluster.lock import Holding
+from tidemill.cluster.member import Member, taking_part
 from tidemill.cluster.nodes import LEADER, LEASES, Node, join, leader, list_nodes
 from tidemill.cluster.partitioner import Source, Supervised, Windowed
 from tidemill.cluster.partitions import (
@@ -72,6 +74,8 @@ __all__ = [
     "Holding",
     "Seat",
     "SEMAPHORES",
+    "taking_part",
+    "Member",
     "Follower",
     "Handler",
     "Work",

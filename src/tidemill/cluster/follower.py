@@ -105,14 +105,16 @@ class Follower(Service):
         for watcher in watchers:
             watcher.cancel()
         await asyncio.gather(*watchers, return_exceptions=True)
-        await super().stop()
-        for key in list(self.works):
-            self._ask_stop(key)
-        await self._all_ended()
-        await self.keeper.stop()
-        with contextlib.suppress(TidemillError, TimeoutError):
-            async with asyncio.timeout(self.timing.beat_s):
-                await self._give_up()
+        try:
+            await super().stop()
+        finally:
+            for key in list(self.works):
+                self._ask_stop(key)
+            await self._all_ended()
+            await self.keeper.stop()
+            with contextlib.suppress(TidemillError, TimeoutError):
+                async with asyncio.timeout(self.timing.beat_s):
+                    await self._give_up()
 
     # Taking
 
@@ -243,6 +245,7 @@ class Follower(Service):
         while True:
             try:
                 async with self._store.watch(collection, poll_s=3600) as watch:
+                    watch.set()  # what changed before we watched is not told
                     while True:
                         if await watch.wait() and (collection is PARTITIONS or self._free_since):
                             self.wake()
