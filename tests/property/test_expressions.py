@@ -27,8 +27,10 @@ from property.expression_sql import SQL, Sql
 from property.expression_values import (
     KINDS,
     LETTERS,
+    LINES,
     NAMES,
     READABLE,
+    SIGMAS,
     column_name,
     literal_of,
     odd_literal,
@@ -46,6 +48,14 @@ WIDTH = 150
 NUMBERS = {"date32[day]": pa.int32(), "timestamp[us]": pa.int64(), "timestamp[us, tz=UTC]": pa.int64()}
 ERRORS_TRIED = 60
 SLICED = 7
+TEXTS = {
+    "Upper": (LETTERS,),
+    "Lower": (LETTERS, SIGMAS),
+    "RLike": (LINES,),
+    "RegExpExtract": (LINES,),
+    "RegExpReplace": (LINES,),
+}
+"""Columns of text made for a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +99,10 @@ def long_cases() -> Iterator[Case]:
 
 
 def tried_options(name: str, entry: Proved) -> tuple[str, ...]:
-    """All, but of the names of UTC just one, and as many ordinals as our structs have fields."""
+    """All, but of the names of UTC and of what Spark says by default just one, and as many ordinals as our
+    structs have fields."""
     values = (entry.options or {})[name]
-    return values[: {"zone": 1, "ordinal": 2}.get(name, len(values))]
+    return values[: {"zone": 1, "policy": 1, "ordinal": 2}.get(name, len(values))]
 
 
 def sql_of(entry: Proved) -> Sql:
@@ -127,24 +138,29 @@ def variants(
     columns: tuple[ex.Tree, ...] = tuple(column(kind, at % 3) for at, kind in enumerate(arguments))
     if entry.function == "Cast" and arguments[0] == pa.large_string():
         columns = (ex.column(NAMES.index(READABLE), arguments[0]),)
-    if entry.function == "Upper":
-        yield (ex.column(NAMES.index(LETTERS), arguments[0]),)
+    for text in TEXTS.get(entry.function, ()):
+        made = ex.column(NAMES.index(text), arguments[0]), *columns[1:]
+        yield from with_constants_of(entry, sql, made) if entry.constants else [made]
     if sql.named:
         yield ex.literal("p", arguments[0]), *columns[1:]
     elif entry.function == "InSet":
         for last in (1, 3):
             yield columns[0], *(odd_literal(arguments[0], at) for at in (last, 5, 7))
     elif entry.constants:
-        places = sorted(entry.constants)
-        for values in sql.constants:
-            known = {at: ex.literal(value, arguments[at]) for at, value in zip(places, values, strict=True)}
-            yield tuple(known.get(at, column) for at, column in enumerate(columns))
+        yield from with_constants_of(entry, sql, columns)
     else:
         yield columns
         yield from with_a_constant(entry, arguments, columns)
         if raising and len(arguments) > 1:
             for at, kind in enumerate(arguments):
                 yield *columns[:at], raising_sometimes(kind, at), *columns[at + 1 :]
+
+
+def with_constants_of(entry: Proved, sql: Sql, columns: tuple[ex.Tree, ...]) -> Iterator[tuple[ex.Tree, ...]]:
+    places = sorted(entry.constants)
+    for values in sql.constants:
+        known = {at: ex.literal(value, columns[at].type) for at, value in zip(places, values, strict=True)}
+        yield tuple(known.get(at, column) for at, column in enumerate(columns))
 
 
 def with_a_constant(

@@ -34,7 +34,8 @@ def read(frames: Frames, frame: Frame, names: tuple[str, ...] = ()) -> AnyRelati
     plan = settled(frames, frame)
     check_columns(analyzed, names)
     check_unordered(analyzed)
-    return Reader(frames, Fragments(frames, analyzed), PLANS).read(frames.optimized(frame, plan))
+    with frames.active(frame._jdf.sparkSession()):
+        return Reader(frames, Fragments(frames, analyzed), PLANS).read(frames.optimized(frame, plan))
 
 
 __all__ = [

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.pipeline.expressions import compile  # noqa: A004
-from tidemill.pipeline.expressions.letters import upper
+from tidemill.pipeline.expressions.letters import lower, upper
 from tidemill.pipeline.expressions.points import points
 from tidemill.pipeline.plan.expression import Tree, call, column, literal
 
@@ -49,6 +49,13 @@ def test_letters_that_become_several_do_so_in_their_row_only() -> None:
 
     assert upper(text).to_pylist() == ["X", "STRASSE", None, "FIN"]
     assert upper(text.slice(3)).to_pylist() == ["FIN"]
+
+
+def test_a_capital_sigma_is_final_at_the_end_of_a_word() -> None:
+    text = pa.array(["XΣ", None, "ΣXΣ Σ XΣ.", "XΣ'X", "İΣ", "À\ua7daΣ"], TEXT)
+
+    assert lower(text).to_pylist() == ["xς", None, "σxς σ xς.", "xσ'x", "i̇ς", "à\ua7dbς"]  # noqa: RUF001
+    assert lower(text.slice(4)).to_pylist() == ["i̇ς", "à\ua7dbς"]
 
 
 def test_a_percent_sign_matches_across_lines() -> None:
