@@ -3,5 +3,6 @@
 - `lock`      Lock: mutual exclusion through a store, with a fence
 - `pipeline`  Pipeline: tables that change and views that follow, in a `folder`; `frames` (with `scans` and
               `python_rows`) is how rows come in, `reader` and `rows` how they come out, `verify` (with
-              `differences`) what Spark says to a view; `aggregates`, `pins` and `progress` are parts of it
+              `differences`) what Spark says to a view; `aggregates`, `last_step`, `pins` and `progress` are
+              parts of it
 """
