@@ -9,7 +9,8 @@ as SQL over columns c0, c1, …
 
 Read `session`, `plans`, `expression`, `literal`, `fragment`, `spelling`; `changing`, `clocks` and
 `settings` guard the answers, `columns` and `table` the types that are kept; `origin` tells where all of it
-stands in the user's text, `recompute` has Spark run a query from scratch.
+stands in the user's text, `recompute` has Spark run a query from scratch, or a frame over
+other `leaves`.
 """
 
 from pyspark.sql import DataFrame as Frame
