@@ -161,7 +161,7 @@ class BatchRuntime:
                 raise StepFailed(
                     f"{what}: not done within {deadline_s:g} s; its job was cancelled"
                 ) from error
-            aborted = fragment.as_abort(error, self._circuit)
+            aborted = fragment.as_abort(error, self._circuit, self._functions)
             raise aborted or StepFailed(f"{what}: {reason_of(error)}") from error
         finally:
             timer.cancel()

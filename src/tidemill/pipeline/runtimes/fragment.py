@@ -20,6 +20,7 @@ from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.exchange import Parcel
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.plan.node import SparkSelect
+from tidemill.pipeline.runtimes.functions import Functions, called_by
 from tidemill.pipeline.zset import ZSet
 
 PARCEL_FIELDS = (
@@ -30,6 +31,7 @@ PARCEL_FIELDS = (
     StructField("blob", BinaryType()),
 )
 _WEIGHT = "weight"
+_TOLD = re.compile(r"AS `(out\d+)`")
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")
 _OF_DATA = re.compile(r"SQLSTATE: 2[12]")  # data exceptions, and rows that are too many
 
@@ -150,7 +152,9 @@ def receive(batch: pa.RecordBatch, circuit: Circuit, stage: int) -> Iterator[Par
             yield Parcel(mine.column("dest")[0].as_py(), stage, position, 0, ZSet(columns, weights))
 
 
-def as_abort(error: PySparkException | Py4JError, circuit: Circuit) -> StepAborted | None:
+def as_abort(
+    error: PySparkException | Py4JError, circuit: Circuit, functions: Functions
+) -> StepAborted | None:
     """The error of a job as one of the data, when a fragment raised it; else None."""
     fragments = [at for at, node in enumerate(circuit.nodes) if isinstance(node, SparkSelect)]
     text = str(error)
@@ -162,10 +166,21 @@ def as_abort(error: PySparkException | Py4JError, circuit: Circuit) -> StepAbort
     message = _CONDITION.search(text)
     if not message and "Error" not in text:
         return None
+    fragments = _blamed(text, circuit, functions) or fragments
     views = dict.fromkeys(name for at in fragments for name in circuit.views_above(at))
     operator = f"sparkselect {fragments[0]}" if len(fragments) == 1 else "sparkselect"
     said = message[0] if message else text.strip().splitlines()[-1]
     return StepAborted(said.strip(), view=", ".join(views), operator=operator)
+
+
+def _blamed(text: str, circuit: Circuit, functions: Functions) -> list[int]:
+    """The fragments that an error tells of: by a Python function, or by the SQL that Spark points at."""
+    raised, told = functions.in_trace(text), set(_TOLD.findall(text))
+    return [
+        at
+        for at, node in enumerate(circuit.nodes)
+        if isinstance(node, SparkSelect) and (raised & called_by(node) or _received(at) in told)
+    ]
 
 
 def _sent(position: int) -> str:
