@@ -7,6 +7,7 @@ default always the same, so that no change is blamed for what it did not do. `ma
 import math
 import os
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
@@ -60,6 +61,22 @@ ONCE_WRONG = {
     "a limit that takes all rows there can be": once(
         "SELECT a FROM VALUES (2), (1) AS t(a) ORDER BY a LIMIT 5",
         "SELECT k, a FROM deals JOIN (SELECT a FROM VALUES (2), (1) AS t(a) ORDER BY a LIMIT 5) ON a = k",
+    ),
+    "one of rows that are all the same": once(
+        "SELECT k FROM deals INTERSECT SELECT 1 FROM deals",
+        "SELECT count(*) AS n FROM (SELECT * FROM deals LIMIT 3)",
+        "SELECT 7 AS n FROM deals LIMIT 1 OFFSET 1",
+    ),
+    "a window function of rows that a lateral join finds": once(
+        "SELECT one.k, x.n, x.r FROM deals one, LATERAL ("
+        "SELECT n, rank() OVER (ORDER BY n) AS r FROM deals other WHERE other.k = one.k) x",
+    ),
+    "an array that is a constant in a condition of both sides": replace(
+        once(
+            "SELECT s, array(n) AS a FROM deals EXCEPT SELECT s, array(2L) FROM deals",
+            "SELECT s, struct(n) AS a FROM deals INTERSECT SELECT s, named_struct('n', 2L) FROM deals",
+        ),
+        runtime="batch",
     ),
     "a window function that is a constant": once(
         "SELECT count(NULL) OVER (PARTITION BY k) AS a, count(f) OVER (PARTITION BY k) AS b"

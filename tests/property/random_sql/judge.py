@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ QUICK = {
 """What makes Spark answer soonest on few rows; none of it changes an answer."""
 TINY = 1e-9
 """Floats below are zero: what is left of a difference depends on the order of rows."""
-PLACE = re.compile(r"^view \w+: |^the query of line \d+: |line \d+, column \d+: |\b[cqgwv]\d+\.?|#\d+|\d+")
+PLACE = re.compile(r"^view \w*: |^the query of line \d+: |line \d+, column \d+: |\b[cqgwv]\d+\.?|#\d+|\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class Verdict:
     rows: int = 0
     """That Spark answered."""
     refused: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    """A query for each reason to refuse one."""
     refused_by_spark: Counter[str] = field(default_factory=Counter)
     aborted: Counter[str] = field(default_factory=Counter)
     """In both, by the reason."""
@@ -71,6 +74,7 @@ class Verdict:
         self.answers += other.answers
         self.rows += other.rows
         self.refused += other.refused
+        self.examples = other.examples | self.examples
         self.refused_by_spark += other.refused_by_spark
         self.aborted += other.aborted
         self.skipped += other.skipped
@@ -173,7 +177,8 @@ class Trial:
         try:
             self.answers.bag(view.name)
             self.verdict.refused[reason(error)] += 1
-        except (PySparkException, Py4JJavaError) as also:
+            self.verdict.examples[reason(error)] = view.text
+        except (PySparkException, Py4JJavaError, pa.ArrowException) as also:
             self.verdict.refused_by_spark[reason(also)] += 1
         self.answers.forget(view.name)
 
@@ -181,11 +186,15 @@ class Trial:
         """Make the step and compare; False if it cannot be made. Views that raise in Spark must abort it."""
         expected: dict[str, Bag] = {}
         raised: dict[str, str] = {}
-        for view in self.live:
+        for view in list(self.live):
             try:
                 expected[view.name] = self.answers.bag(view.name)
             except (PySparkException, Py4JJavaError) as error:
                 raised[view.name] = reason(error)
+            except pa.ArrowException:
+                # PySpark fails to hand over an answer: a struct that is never NULL, says its type, is NULL.
+                self._drop(view.name, raised)
+                self.verdict.skipped += 1
         if not self._made(number, raised):
             return False
         for view in self.live:
