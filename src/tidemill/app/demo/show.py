@@ -62,9 +62,8 @@ class Show:
         pause_s, reading, checking = 0.0, cycle(self.views), cycle(self.views)
         while not finish.wait(pause_s):
             pause_s = max(0.0, STEP_EVERY_S - self._step(next(batches)))
-            if self.views:
-                self._look(next(reading))
-            if self.views and self.checking_s <= CHECKING * (self.checking_s + self.stepping_s):
+            self._look(next(reading))
+            if self.checking_s <= CHECKING * (self.checking_s + self.stepping_s):
                 self._check(next(checking))
             self.report("running")
         for view in self.views.values():
