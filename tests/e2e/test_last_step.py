@@ -50,6 +50,15 @@ def test_by_default_all_views_are_read_and_tables_if_they_are_named(pipeline: Pi
         pipeline.read("best", "worst")
 
 
+def test_a_table_to_which_nothing_was_appended_has_its_columns_and_no_rows(pipeline: Pipeline) -> None:
+    pipeline.sql("CREATE TABLE nobody (id BIGINT, name STRING)")
+    rows = pipeline.read("nobody")["nobody"]
+
+    assert rows.to_arrow().to_pydict() == {"id": [], "name": []}
+    assert list(rows.to_pandas().columns) == ["id", "name"]
+    assert (rows.to_spark().columns, rows.to_spark().count()) == (["id", "name"], 0)
+
+
 def test_a_view_has_its_part_of_the_time_of_a_step(
     spark: "SparkSession", folder: Path, runtime: "RuntimeName"
 ) -> None:

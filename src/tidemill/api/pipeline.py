@@ -145,7 +145,7 @@ class Pipeline(Aggregates, LastStep, Verification):
     def _read(self, name: str, runs: LiveRuns) -> Rows:
         spec = self._planner.state(name)
         if spec is None:
-            return self._reader.change(self._planner.schema(name), (), runs.step - 1)
+            return self._reader.nothing(self._planner.schema(name), runs.step - 1)
         if spec.name not in self._engine.plan.circuit.fingerprints:
             raise NoSuchName(f"{name} is being dropped")  # its runs may be gone already
         return self._reader.state(spec, runs.of(spec.name), runs.step - 1)
