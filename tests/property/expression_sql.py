@@ -162,6 +162,22 @@ SQL: dict[str, Sql] = {
     "Like": Sql("({0} LIKE {1} ESCAPE '{escape}')", constants=PATTERNS),
     "RLike": Sql("({0} RLIKE {1})", constants=tuple((pattern,) for pattern, _ in REGULAR)),
     "RegExpExtract": function("regexp_extract", 3, constants=REGULAR),
+    "StringTranslate": function(
+        "translate",
+        3,
+        constants=(("", ""), ("ab", "b"), ("a日aé", "x😀y"), ("]-^%_", "12345"), ("😀", "a"), ("a", "\x00")),
+    ),
+    "SubstringIndex": function(
+        "substring_index",
+        3,
+        constants=(
+            *((delimiter, count) for delimiter in ("a", "日", "ab", "😀") for count in (1, -1, 2, -3, 1000)),
+            ("a", 0),
+            ("aa", 2),
+            ("", 1),
+            ("a", -(2**31)),
+        ),
+    ),
     "RegExpReplace": function("regexp_replace", 4, constants=REPLACED),
     "GetStructField": Sql("{0}.{field}"),
     "CreateNamedStruct": Sql("named_struct('p', {1})", counts=(2,), named=True),
@@ -216,5 +232,6 @@ SQL: dict[str, Sql] = {
     "DateSub": function("date_sub", 2),
     "DateDiff": function("datediff", 2),
     "AddMonths": function("add_months", 2),
+    "FromUnixTime": function("from_unixtime", 2, constants=FORMATS[:8]),
     "DateFormatClass": function("date_format", 2, constants=FORMATS),
 }

@@ -1,4 +1,5 @@
-"""DateFormatClass: timestamps written by a constant pattern, as Java's DateTimeFormatter does for Locale.US.
+"""DateFormatClass and FromUnixTime: timestamps written by a constant pattern, as Java's DateTimeFormatter
+does for Locale.US.
 
 Of the letters of patterns, those in `FIELDS` are known, as often repeated as they stand there. Text between
 quotes and the signs in `SIGNS` stand for themselves. Spark reads `y` as the year of which there is a 0 and
@@ -125,14 +126,23 @@ def is_known(call: Call) -> bool:
 
 def date_format(call: Call) -> Kernel:
     """DateFormatClass(timestamp, pattern), the pattern constant. Options: `zone`, `policy`."""
+    return _written(call, unit_us=1)
+
+
+def from_unixtime(call: Call) -> Kernel:
+    """FromUnixTime(seconds, pattern), as DateFormatClass; too many seconds wrap around, as Java's long."""
+    return _written(call, unit_us=1_000_000)
+
+
+def _written(call: Call, unit_us: int) -> Kernel:
     parts = _parts(constant(call, 1))
     assert parts is not None
-    unit_us = min(part.unit_us for part in parts if isinstance(part, Field))
+    finest_us = min(part.unit_us for part in parts if isinstance(part, Field))
 
     def kernel(value: Value, _: Value) -> pa.Array:
-        time, missing = numbers(value), nulls(value)
+        time, missing = numbers(value) * unit_us, nulls(value)
         # Many rows are written alike, so each text is made once, from the time of any such row.
-        alike = pa.array(time // unit_us).dictionary_encode()
+        alike = pa.array(time // finest_us).dictionary_encode()
         number = numbers(alike.indices)
         sample = np.empty(len(alike.dictionary), np.int64)
         sample[number] = time

@@ -1,4 +1,4 @@
-"""Upper and Lower: the case of letters, as the Unicode that Spark knows has it.
+"""Signs put in place of signs: Upper and Lower, as the Unicode that Spark knows has it, and StringTranslate.
 
 Arrow maps letter to letter, by a newer Unicode than Spark's. So letters that become several, and letters too
 new for Spark, are mapped here, one code point at a time; text without them takes the short way. Lower also
@@ -12,7 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.pipeline.expressions.evaluation import Kernel
 from tidemill.pipeline.expressions.points import points
+from tidemill.pipeline.expressions.regular import literal
+from tidemill.pipeline.expressions.strings import constant
+from tidemill.pipeline.plan.expression import Call
 
 # fmt: off
 TOO_NEW = (
@@ -77,10 +81,23 @@ def lower(text: pa.Array) -> pa.Array:
     return _mapped(text, pc.utf8_lower, capital_exceptions())
 
 
+def translate(call: Call) -> Kernel:
+    """StringTranslate(text, signs, others), the last two constant: each sign becomes the other at its place,
+    the first if it has several; those that have none are dropped."""
+    signs, others = constant(call, 1), constant(call, 2)
+    images = {sign: others[at : at + 1] for at, sign in reversed(list(enumerate(signs)))}
+    return lambda text, *_: _mapped(text, lambda same: same, images)
+
+
+def has_no_nul(call: Call) -> bool:
+    """In place of a sign, Spark takes a NUL for nothing."""
+    return "\x00" not in constant(call, 2)
+
+
 def _mapped(
     text: pa.Array, simple: Callable[[pa.Array], pa.Array], exceptions: Mapping[str, str]
 ) -> pa.Array:
-    if not pc.any(pc.match_substring_regex(text, f"[{''.join(exceptions)}]")).as_py():
+    if not pc.any(pc.match_substring_regex(text, "|".join(map(literal, exceptions)))).as_py():
         return simple(text)
     return _by_code_point(text, simple, exceptions)
 

@@ -296,6 +296,12 @@ def _strings() -> Iterator[Proved]:
         constants=frozenset({0, 2}),
         when=strings.from_the_start,
     )
+    for function, last, build, when in (
+        ("StringTranslate", TEXT, letters.translate, letters.has_no_nul),
+        ("SubstringIndex", integer, strings.substring_index, strings.delimits_clearly),
+    ):
+        fixed = frozenset({1, 2})
+        yield Proved(function, (TEXT, TEXT, last), intolerant(build), constants=fixed, when=when)
     yield Proved("Upper", (TEXT,), intolerant(always(letters.upper)))
     yield Proved("Lower", (TEXT,), intolerant(always(letters.lower)))
     yield Proved("Reverse", (TEXT,), intolerant(always(pc.utf8_reverse)))
@@ -368,14 +374,18 @@ def _timestamps() -> Iterator[Proved]:
         constants=frozenset({0}),
         when=dates.truncates_timestamp,
     )
-    yield Proved(
-        "DateFormatClass",
-        (TIMES, TEXT),
-        intolerant(formats.date_format),
-        options={"zone": UTC, "policy": ("EXCEPTION", "CORRECTED")},
-        constants=frozenset({1}),
-        when=formats.is_known,
-    )
+    for function, source, build in (
+        ("DateFormatClass", TIMES, formats.date_format),
+        ("FromUnixTime", frozenset({"long"}), formats.from_unixtime),
+    ):
+        yield Proved(
+            function,
+            (source, TEXT),
+            intolerant(build),
+            options={"zone": UTC, "policy": ("EXCEPTION", "CORRECTED")},
+            constants=frozenset({1}),
+            when=formats.is_known,
+        )
 
 
 def _nested() -> Iterator[Proved]:

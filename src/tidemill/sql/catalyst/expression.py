@@ -35,7 +35,8 @@ SUBQUERIES = {
 }
 OPTIONS = {"timeZoneId": "zone", "escapeChar": "escape"}
 """Our names of Catalyst's fields, where they differ; those that say how to fail are the option `mode`."""
-SETTINGS = {"DateFormatClass": ("policy", "spark.sql.legacy.timeParserPolicy")}
+POLICY = ("policy", "spark.sql.legacy.timeParserPolicy")
+SETTINGS = {"DateFormatClass": POLICY, "FromUnixTime": POLICY}
 """By Catalyst's class, our name of a setting that decides what it does, and Spark's."""
 CHANGING = {
     "CurrentTime": "current_time()",
