@@ -6,7 +6,7 @@ The environment's TIDEMILL_PATTERNS says how many random ones are tried.
 import os
 import random
 
-COUNT = int(os.environ.get("TIDEMILL_PATTERNS", "60"))
+COUNT = int(os.environ.get("TIDEMILL_PATTERNS", "40"))
 SIGNS = ["a", "b", "A", "1", "é", "&", "=", " ", r"\.", r"\n", r"\t", r"\\", "日"]
 SETS = [
     r"\d",

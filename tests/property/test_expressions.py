@@ -48,14 +48,10 @@ WIDTH = 150
 NUMBERS = {"date32[day]": pa.int32(), "timestamp[us]": pa.int64(), "timestamp[us, tz=UTC]": pa.int64()}
 ERRORS_TRIED = 60
 SLICED = 7
-TEXTS = {
-    "Upper": (LETTERS,),
-    "Lower": (LETTERS, SIGMAS),
-    "RLike": (LINES,),
-    "RegExpExtract": (LINES,),
-    "RegExpReplace": (LINES,),
-}
-"""Columns of text made for a function."""
+MADE_FOR = {"Cast": READABLE, "RLike": LINES, "RegExpExtract": LINES, "RegExpReplace": LINES}
+"""The column of text that a function is tried on, if its first argument is text."""
+TEXTS = {"Upper": (LETTERS,), "Lower": (LETTERS, SIGMAS)}
+"""Further columns of text that a function is tried on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,31 +132,26 @@ def variants(
 ) -> Iterator[tuple[ex.Tree, ...]]:
     """The arguments as columns, with one of them constant, and if asked with one of them raising."""
     columns: tuple[ex.Tree, ...] = tuple(column(kind, at % 3) for at, kind in enumerate(arguments))
-    if entry.function == "Cast" and arguments[0] == pa.large_string():
-        columns = (ex.column(NAMES.index(READABLE), arguments[0]),)
+    if entry.function in MADE_FOR and arguments[0] == pa.large_string():
+        columns = ex.column(NAMES.index(MADE_FOR[entry.function]), arguments[0]), *columns[1:]
     for text in TEXTS.get(entry.function, ()):
-        made = ex.column(NAMES.index(text), arguments[0]), *columns[1:]
-        yield from with_constants_of(entry, sql, made) if entry.constants else [made]
+        yield (ex.column(NAMES.index(text), arguments[0]),)
     if sql.named:
         yield ex.literal("p", arguments[0]), *columns[1:]
     elif entry.function == "InSet":
         for last in (1, 3):
             yield columns[0], *(odd_literal(arguments[0], at) for at in (last, 5, 7))
     elif entry.constants:
-        yield from with_constants_of(entry, sql, columns)
+        places = sorted(entry.constants)
+        for values in sql.constants:
+            known = {at: ex.literal(value, arguments[at]) for at, value in zip(places, values, strict=True)}
+            yield tuple(known.get(at, column) for at, column in enumerate(columns))
     else:
         yield columns
         yield from with_a_constant(entry, arguments, columns)
         if raising and len(arguments) > 1:
             for at, kind in enumerate(arguments):
                 yield *columns[:at], raising_sometimes(kind, at), *columns[at + 1 :]
-
-
-def with_constants_of(entry: Proved, sql: Sql, columns: tuple[ex.Tree, ...]) -> Iterator[tuple[ex.Tree, ...]]:
-    places = sorted(entry.constants)
-    for values in sql.constants:
-        known = {at: ex.literal(value, columns[at].type) for at, value in zip(places, values, strict=True)}
-        yield tuple(known.get(at, column) for at, column in enumerate(columns))
 
 
 def with_a_constant(
