@@ -1,4 +1,4 @@
-"""What a job raised is told as an error of the data, with the views of the fragment that it came from."""
+"""Fragments are handed what they read; what a job raised is told as an error of the data, with the views."""
 
 import traceback
 from typing import NamedTuple
@@ -7,12 +7,13 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.plan.node import SparkSelect
 from tidemill.pipeline.runtimes import batch
-from tidemill.pipeline.runtimes.fragment import as_abort
+from tidemill.pipeline.runtimes.fragment import as_abort, schema_of
 from tidemill.pipeline.runtimes.functions import Functions
 from unit.sql.scripts import Script
 
@@ -94,3 +95,22 @@ def test_where_nothing_tells_the_fragment_all_are_named(planned: Planned) -> Non
 def test_what_we_raised_ourselves_or_the_machinery_did_is_no_error_of_the_data(planned: Planned) -> None:
     assert planned.abort(f'File "{batch.__file__}", line 1\nValueError: ours') is None
     assert as_abort(Py4JError("java.lang.OutOfMemoryError"), planned.circuit, planned.functions) is None
+
+
+def test_a_fragment_is_handed_the_columns_that_it_reads(spark: SparkSession) -> None:
+    circuit = (
+        Script(spark)
+        .run(
+            """
+            CREATE TABLE t (a STRING, b STRING, c STRING, d STRING);
+            CREATE VIEW v AS SELECT d, soundex(b) AS coded FROM t WHERE soundex(b) <> 'c0'
+            """
+        )
+        .circuit
+    )
+    [position] = [at for at, node in enumerate(circuit.nodes) if isinstance(node, SparkSelect)]
+
+    sent = schema_of(circuit, circuit.stages[position] - 1)[f"in{position}"].dataType
+
+    assert isinstance(sent, StructType)
+    assert sent.names == ["c0", "c1", "c3"]  # the first because the text says c0
