@@ -103,6 +103,8 @@ def draw_case(random: Random) -> Case:
         tuple(map(_at_once, steps)) if raising else steps,
         "batch" if in_spark else "inline",
         random.choice([None, None, *range(1, STEPS)]),
+        random.choice(((2, 2), (1, 2), (3, 1))),
+        random.choice((None, None, 2, 7)),
     )
 
 
