@@ -23,6 +23,8 @@ from property.random_sql.judge import Answers, judge
 from property.random_sql.rounds import Limits, rounds, run
 from property.random_sql.shrink import shrink
 from property.spark_oracle import Bag
+from tidemill import Pipeline
+from tidemill.api.rows import Rows
 
 SECONDS = float(os.environ.get("TIDEMILL_RANDOM_SQL_SECONDS", "30"))
 SEED = int(os.environ.get("TIDEMILL_RANDOM_SQL_SEED", "104"))
@@ -42,6 +44,11 @@ CONSTRUCTS = (
         "window(",
         "session_window(",
         "VALUES",
+        "WINDOW",
+        "FILTER (WHERE",
+        "percent_rank()",
+        "grouping_id()",
+        "LATERAL explode(",
     ),
 )
 
@@ -66,6 +73,14 @@ ONCE_WRONG = {
         "SELECT k FROM deals INTERSECT SELECT 1 FROM deals",
         "SELECT count(*) AS n FROM (SELECT * FROM deals LIMIT 3)",
         "SELECT 7 AS n FROM deals LIMIT 1 OFFSET 1",
+    ),
+    "whether an outer join has a row, of which Catalyst takes one side's first": once(
+        "SELECT k, EXISTS (SELECT 1 FROM deals one LEFT JOIN links two ON one.k = two.k) AS e FROM deals",
+        "SELECT k FROM deals WHERE s = 'a' OR EXISTS (SELECT 1 FROM links LEFT JOIN deals ON l = n)",
+    ),
+    "the value of a subquery beside the first rows of an order": once(
+        "SELECT k, s, n + (SELECT max(n) FROM deals) AS m, EXISTS (SELECT 1 FROM deals WHERE f > 1) AS e"
+        " FROM (SELECT k, s, n FROM deals ORDER BY k, s, n LIMIT 7)",
     ),
     "a window function of rows that a lateral join finds": once(
         "SELECT one.k, x.n, x.r FROM deals one, LATERAL ("
@@ -149,6 +164,22 @@ def test_a_wrong_answer_is_found(
 
     assert [(wrong.view, wrong.step) for wrong in verdict.wrong] == [("v1", 1)]
     assert "+1 (2, 3)" in verdict.wrong[0].what
+
+
+def test_a_wrong_feed_is_found(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Pipeline.changes
+
+    def all_of_them(self: Pipeline, view: str, since: int) -> Rows:
+        return right(self, view, min(since, -1))
+
+    monkeypatch.setattr(Pipeline, "changes", all_of_them)
+    steps = (((Change("links", (1, 1)),),), ((Change("links", (2, 3)),),))
+
+    verdict = judge(spark, tmp_path / "case", Case((View("v0", "SELECT k FROM links"),), steps))
+
+    assert [(wrong.view, wrong.step, wrong.what) for wrong in verdict.wrong] == [
+        ("v0", 1, "feed differs: +1 (1,)")
+    ]
 
 
 def test_a_fault_is_made_small() -> None:
