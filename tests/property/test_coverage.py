@@ -1,6 +1,6 @@
 """Every construct of Spark SQL that has one answer is at each step what Spark answers, also as a frame.
 
-The queries lie in the scripts of `fixtures/coverage`, each of which is one pipeline. By default every fourth
+The queries lie in the scripts of `fixtures/coverage`, each of which is one pipeline. By default every sixth
 of them is judged; with TIDEMILL_COVERAGE=all every one, in batch too.
 """
 
@@ -18,9 +18,11 @@ from property.spark_oracle import Oracle, differences
 from tidemill import Pipeline
 from tidemill.sql.statements import CreateView, parse
 
+pytestmark = pytest.mark.timeout(3600)
+
 SCRIPTS = Path(__file__).parents[1] / "fixtures" / "coverage"
 EVERY = os.environ.get("TIDEMILL_COVERAGE") == "all"
-STRIDE = 1 if EVERY else 4
+STRIDE = 1 if EVERY else 6
 ONLY_IN_SPARK = "functions"
 HISTORY = coverage_history(1)
 
