@@ -156,15 +156,14 @@ class Trial:
 
     def run(self) -> None:
         rows: Rows = {name: [] for name in TABLES}
-        self.answers.load(rows)
         self.pipeline.sql(";\n".join(table.create for table in TABLES.values()))
         for number, step in enumerate(self.case.steps):
             if number == self.case.reopened:
                 self.pipeline.close()
                 self.pipeline = self._open(self.case.workers[1])
-            self._create([view for view in self.case.views if view.since == number], number)
             rows = advance(rows, step)
             self.answers.load(rows)
+            self._create([view for view in self.case.views if view.since == number], number)
             feed(self.pipeline, step)
             if not self._step(number):
                 return
