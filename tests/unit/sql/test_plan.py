@@ -68,7 +68,6 @@ def test_how_a_frame_is_partitioned_says_nothing(script: Script) -> None:
     [
         "SELECT 7 AS n FROM bids LIMIT 2 OFFSET 1",
         "SELECT count(*) AS n FROM (SELECT * FROM bids LIMIT 3)",
-        "SELECT price FROM bids INTERSECT SELECT 1 FROM auctions",
     ],
 )
 def test_any_of_rows_that_are_all_the_same_may_be_taken(script: Script, query: str) -> None:

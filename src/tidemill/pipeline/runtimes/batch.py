@@ -30,7 +30,6 @@ from tidemill.base.ids import new_token
 from tidemill.pipeline.errors import NotOpen, StepFailed
 from tidemill.pipeline.exchange import Layout, Parcel, cut
 from tidemill.pipeline.plan.circuit import Circuit
-from tidemill.pipeline.plan.node import SparkSelect
 from tidemill.pipeline.runtimes import fragment
 from tidemill.pipeline.runtimes.functions import Functions
 from tidemill.pipeline.state.files import RunFiles
@@ -186,10 +185,11 @@ class StageFunction:
         assert context is not None
         worker = _worker(self.circuit, context.partitionId(), self.layout)
         task = decode(_property(), StepTask)
+        leaving = fragment.leaving(worker.circuit, self.stage)
         later: list[pa.RecordBatch] = []
         inbox = _inbox(batches, worker.circuit, self.stage, later)
         for item in worker.run(self.stage, task, _files(self.blobs), inbox):
-            for batch in _outgoing(item, worker):
+            for batch in _outgoing(item, worker, leaving):
                 yield fragment.widen(batch, worker.circuit, self.stage)
         for batch in later:
             yield fragment.widen(batch, worker.circuit, self.stage)
@@ -240,10 +240,12 @@ def _inbox(
                 later.append(batch.slice(index, 1).select(PARCEL.names))
 
 
-def _outgoing(item: Parcel | Report, worker: PipelineWorker) -> Iterator[pa.RecordBatch]:
+def _outgoing(
+    item: Parcel | Report, worker: PipelineWorker, leaving: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
     if isinstance(item, Report):
         yield _row(worker.number, _END, _REPORT, 0, msgspec.json.encode(item))
-    elif isinstance(worker.circuit.nodes[item.node], SparkSelect):
+    elif item.node in leaving:
         yield fragment.send(item, worker.circuit)
     else:
         for part in cut(item):
