@@ -7,7 +7,7 @@ from tidemill.base.clock import Clock, boot_clock
 from tidemill.base.ids import new_token
 from tidemill.cluster.errors import LeaseLost
 from tidemill.cluster.lease import Grant, Timing, granted
-from tidemill.store import Collection, Fence, Store, StoreError
+from tidemill.store import Collection, Fence, Lease, Store, StoreError
 
 LOCKS = Collection("locks")
 
@@ -35,6 +35,7 @@ class Holding:
         self._token = token or new_token()
         self._clock = clock
         self._source = source or random.Random()
+        self._asked: asyncio.Task[Lease | StoreError] | None = None
 
     async def try_acquire(self) -> bool:
         """Take the lock if it is free now."""
@@ -64,7 +65,12 @@ class Holding:
             await self._store.release(LOCKS, {self.key: grant.term})
 
     async def give_up(self) -> None:
-        """Let go of the lock also if an attempt was broken off whose answer might have granted it."""
+        """Let go of the lock also if an attempt was broken off whose answer might have granted it.
+
+        That answer is waited for, as a request that is still under way could take the lock later on.
+        """
+        if self._asked is not None:
+            await asyncio.wait([self._asked])
         if self.grant is not None:
             await self.release()
             return
@@ -82,12 +88,22 @@ class Holding:
     async def _attempt(self) -> float | None:
         """Try once: None when it is ours now, else the seconds until its lease runs out."""
         sent = self._clock()
-        lease = (await self._store.hold(LOCKS, [self.key], self._token, self.timing.ttl_ms))[self.key]
+        self._asked = asyncio.ensure_future(self._ask())
+        lease = await asyncio.shield(self._asked)
+        if isinstance(lease, StoreError):
+            raise lease
         grant = granted(lease, self._token, sent, self.timing)
         if grant is not None and grant.trusted(self._clock()):
             self.grant = grant
             return None
         return max((lease.expire - lease.now) / 1000, 0.0)
+
+    async def _ask(self) -> Lease | StoreError:
+        """The answer to a request, which may come when nobody waits for it any more; so errors are values."""
+        try:
+            return (await self._store.hold(LOCKS, [self.key], self._token, self.timing.ttl_ms))[self.key]
+        except StoreError as error:
+            return error
 
     async def _renew(self) -> None:
         """Extend, or learn that it is lost; try again as long as the old grant is trusted."""
