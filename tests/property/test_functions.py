@@ -55,6 +55,14 @@ WITHOUT = re.compile(
 )
 """Functions without an example that Spark answers here: other types, other packages, errors; and casts."""
 
+BY_VALUE: dict[str, object] = {
+    **dict.fromkeys(("any_value(col)", "first(col)", "first_value(col)"), 5),
+    **dict.fromkeys(("last(col)", "last(col, true)", "last_value(col)", "last_value(col, true)"), 10),
+    **dict.fromkeys(("array_agg(col)", "collect_list(col)"), (1, 1, 2)),
+    "mode(col, false)": -10,
+}
+"""What these give of their examples, where they choose by value and Spark by the order in which rows come."""
+
 
 def test_each_function_is_computed_as_in_spark_or_refused_by_name(
     spark: SparkSession, tmp_path: Path
@@ -110,8 +118,8 @@ class Trial:
         for view, (pack, expected) in self._views.items():
             ours = rows(self._pipeline, view)
             if pack[0].is_query:
-                if differences(ours, expected):
-                    found[pack[0].text] = differences(ours, expected)
+                if (differing := differences(ours, expected)) and ours != _by_value(pack[0]):
+                    found[pack[0].text] = differing
                 continue
             [[mine], [theirs]] = list(ours.elements()), list(expected.elements())
             for example, one, other in zip(pack, mine, theirs, strict=True):
@@ -162,3 +170,10 @@ class Trial:
 def _row(pack: list[Example]) -> str:
     columns = (f"{one.text} AS x{number}" for number, one in enumerate(pack))
     return f"SELECT {', '.join(columns)} FROM {TABLE}"
+
+
+def _by_value(example: Example) -> Bag | None:
+    return next(
+        (Counter([(value,)]) for call, value in BY_VALUE.items() if f"(SELECT {call} FROM" in example.text),
+        None,
+    )
