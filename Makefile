@@ -65,7 +65,7 @@ workloads: setup ## Nexmark, TPC-H, the bank test and all of coverage, in their 
 	@TIDEMILL_NEXMARK_EVENTS=200000 TIDEMILL_NEXMARK_STEPS=20 TIDEMILL_TPCH_SF=0.05 TIDEMILL_BANK_ROWS=100000 \
 		TIDEMILL_COVERAGE=all $(BIN)/pytest --timeout 3000 \
 		tests/e2e/test_nexmark.py tests/e2e/test_tpch.py tests/e2e/test_bank.py tests/crash/test_bank.py \
-		tests/property/test_coverage.py $(ARGS)
+		tests/property/test_coverage.py tests/property/test_functions.py $(ARGS)
 
 property: setup ## Judge every operator against Spark, every way, on CASES=500 packed cases
 	@scripts/java

@@ -73,6 +73,9 @@ class Course:
         self.kills += code != 0
         return code != 0
 
+    def tell(self) -> None:
+        print(f"{len(self.judged)} steps judged, {len(self.wrong)} wrong, {self.kills} kills survived")
+
     @property
     def judged(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / "judged").read_text().splitlines()]
@@ -144,6 +147,7 @@ def test_a_child_that_is_killed_at_any_named_point_leaves_no_trace(
     killed |= {point for point in ON_THE_WAY if course.go(failpoint=point)}
     killed |= {point for point in others[half:] if course.go(failpoint=point, lots=4)}
     course.go()
+    course.tell()
 
     assert course.wrong == []
     assert course.outputs == undisturbed
@@ -157,6 +161,7 @@ def test_a_child_that_is_killed_at_any_moment_leaves_no_trace(
     while course.kills < KILLS and not course.over:
         course.go(kill_after_s=draw.uniform(0.01, 0.5))
     course.go()
+    course.tell()
 
     assert course.kills
     assert course.wrong == []

@@ -10,9 +10,12 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import tidemill
 from tidemill.app.demo.show import Show
-from tidemill.app.demo.stage import course_of
+from tidemill.app.demo.stage import course_of, prepare, unfit
+from tidemill.pipeline.errors import Refused, StepAborted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,8 +68,45 @@ def test_a_pipeline_of_ones_own_is_fed_shown_and_checked(spark: "SparkSession", 
     assert {view.name: view.checked > 0 for view in last.views} == dict.fromkeys(pipeline.views, True)
     assert min(view.rows for view in last.views) > 0
     assert last.tables == sizes
+    assert {view.name: (view.step_ms or 0) > 0 for view in last.views} == dict.fromkeys(pipeline.views, True)
     assert last.views[0].columns == ("room", "n", "total", "mean", "last")
     assert [row[0] for row in last.views[0].some] == rooms[:3]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"CREATE TABLE t (a INT)", r"mine\.sql: there is no view to show: add a CREATE VIEW"),
+        (b"-- \xb7", r"mine\.sql: this is no text in UTF-8, at byte 3"),
+        (
+            b"CREATE TABLE t (a INT);\nCREATE VIEW v AS SELECT rand() FROM t",
+            r"mine\.sql:2:25: view v: rand\(\) gives",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_shown_is_refused_by_name(
+    spark: "SparkSession", tmp_path: Path, content: bytes, told: str
+) -> None:
+    script = tmp_path / "mine.sql"
+    script.write_bytes(content)
+    with (
+        tidemill.Pipeline(spark, tmp_path / "p", runtime="inline") as pipeline,
+        pytest.raises(Refused, match=told),
+    ):
+        prepare(pipeline, script)
+
+
+def test_a_view_that_fails_on_invented_rows_is_told_as_such(spark: "SparkSession", tmp_path: Path) -> None:
+    script = tmp_path / "mine.sql"
+    script.write_text("CREATE TABLE t (a INT, b INT); CREATE VIEW v AS SELECT a / b AS q FROM t")
+    with tidemill.Pipeline(spark, tmp_path / "p", runtime="inline") as pipeline:
+        show = Show(pipeline, prepare(pipeline, script), lambda _: None)
+        with pytest.raises(StepAborted) as aborted:
+            show.run(After(1), threading.Event())
+
+    told = str(unfit(aborted.value))
+    assert told.startswith("view v fails on an invented row, as it would in Spark: [DIVIDE_BY_ZERO] Division")
+    assert "(step" not in told
 
 
 class Demo:

@@ -1,6 +1,9 @@
 """How Spark SQL writes each proved function, and the constants that it is tried with."""
 
+import random
 from dataclasses import dataclass
+
+from property.expression_patterns import CHOSEN, REPLACEMENTS, random_patterns
 
 Constants = tuple[tuple[object, ...], ...]
 
@@ -65,6 +68,32 @@ PATTERNS: Constants = tuple(
         "__",
         "é%%_",
     )
+)
+FORMATS: Constants = tuple(
+    (pattern,)
+    for pattern in (
+        "yyyy-MM-dd",
+        "HH:mm",
+        "yyyyMMddHHmmss",
+        "yyyy-MM-dd'T'HH:mm:ss.SSS",
+        "yy/M/d H_m,s;S",
+        "SSSSSSSSS SSSSSSS SS",
+        "MMMM MMM DDD",
+        "E EE EEE EEEE",
+        "hh:mm a 'o é''clock' h",
+        "hh:mm a 'o é clock' h",
+        "''yyyy",
+        "y yyy yyyyyy",
+        "QQ",
+        "G",
+        "yyyy-MM-dd XXX",
+        "[yyyy]",
+        "'yyyy'",
+    )
+)
+REGULAR: Constants = (*CHOSEN, *random_patterns(random.Random(20240229)))
+REPLACED: Constants = tuple(
+    (pattern, REPLACEMENTS[at % len(REPLACEMENTS)], 1) for at, (pattern, _) in enumerate(REGULAR)
 )
 
 # A function with different texts for different numbers of arguments has the number in its key.
@@ -131,6 +160,25 @@ SQL: dict[str, Sql] = {
     "StringLPad": function("lpad", 3, constants=PADS),
     "StringRPad": function("rpad", 3, constants=PADS),
     "Like": Sql("({0} LIKE {1} ESCAPE '{escape}')", constants=PATTERNS),
+    "RLike": Sql("({0} RLIKE {1})", constants=tuple((pattern,) for pattern, _ in REGULAR)),
+    "RegExpExtract": function("regexp_extract", 3, constants=REGULAR),
+    "StringTranslate": function(
+        "translate",
+        3,
+        constants=(("", ""), ("ab", "b"), ("a日aé", "x😀y"), ("]-^%_", "12345"), ("😀", "a"), ("a", "\x00")),
+    ),
+    "SubstringIndex": function(
+        "substring_index",
+        3,
+        constants=(
+            *((delimiter, count) for delimiter in ("a", "日", "ab", "😀") for count in (1, -1, 2, -3, 1000)),
+            ("a", 0),
+            ("aa", 2),
+            ("", 1),
+            ("a", -(2**31)),
+        ),
+    ),
+    "RegExpReplace": function("regexp_replace", 4, constants=REPLACED),
     "GetStructField": Sql("{0}.{field}"),
     "CreateNamedStruct": Sql("named_struct('p', {1})", counts=(2,), named=True),
     "CreateArray": Sql("array({all})", counts=(1, 2, 3)),
@@ -150,6 +198,7 @@ SQL: dict[str, Sql] = {
     "Round": function("round", 2, constants=((0,), (1,), (3,), (20,), (-1,))),
     "Sqrt": function("sqrt"),
     "Upper": function("upper"),
+    "Lower": function("lower"),
     "Length": function("length"),
     "OctetLength": function("octet_length"),
     "BitLength": function("bit_length"),
@@ -183,4 +232,6 @@ SQL: dict[str, Sql] = {
     "DateSub": function("date_sub", 2),
     "DateDiff": function("datediff", 2),
     "AddMonths": function("add_months", 2),
+    "FromUnixTime": function("from_unixtime", 2, constants=FORMATS[:8]),
+    "DateFormatClass": function("date_format", 2, constants=FORMATS),
 }

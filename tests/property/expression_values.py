@@ -7,10 +7,12 @@ third is shuffled. The last row is all NULL. All else is random, from a fixed se
 import math
 import random
 import struct
+from collections.abc import Sequence
 from decimal import Decimal
 
 import pyarrow as pa
 
+from property.expression_patterns import random_text
 from tidemill.pipeline import types
 from tidemill.pipeline.plan import expression as ex
 
@@ -85,6 +87,8 @@ READABLE_TEXTS = [
 # fmt: on
 READABLE = "readable"
 LETTERS = "letters"
+SIGMAS = "sigmas"
+LINES = "lines"
 
 
 def column_name(kind: pa.DataType, slot: int) -> str:
@@ -105,12 +109,23 @@ def table() -> pa.Table:
     texts = [readable_text(row, rng) for row in range(ROWS)]
     columns[READABLE] = pa.array([*texts, None], pa.large_string())
     columns[LETTERS] = pa.array([*every_code_point(), None], pa.large_string())
+    columns[SIGMAS] = pa.array([*map(around_sigmas, every_code_point(CASED)), None], pa.large_string())
+    columns[LINES] = pa.array([*(random_text(rng) for _ in range(ROWS)), None], pa.large_string())
     return pa.table(columns)
 
 
-def every_code_point() -> list[str]:
+CASED = (*range(0x20000), *range(0xE0000, 0xE0200))
+"""Beyond these no code point has to do with case."""
+
+
+def around_sigmas(signs: str) -> str:
+    """Each sign after and before a sigma that may be final."""
+    return "".join(f" {sign}Σ AΣ{sign}A" for sign in signs)
+
+
+def every_code_point(among: Sequence[int] = range(0x110000)) -> list[str]:
     """All there are, cut in `ROWS` rows."""
-    codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    codes = [code for code in among if not 0xD800 <= code < 0xE000]
     size = len(codes) // ROWS + 1
     return ["".join(map(chr, codes[row * size : (row + 1) * size])) for row in range(ROWS)]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from property.changing_tables import Bags, Row, Table, canonical
+from property.changing_tables import CASE, Bags, Row, Table, canonical
 
 Bag = Counter[Row]
 
@@ -20,6 +20,14 @@ RELATIVE = 1e-9
 
 NAN = "NaN"
 
+QUICK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""For queries over few rows, which take longer to compile than to answer."""
+
 
 class Oracle:
     """Answers of Spark to queries over tables as they were after each of several steps."""
@@ -27,10 +35,14 @@ class Oracle:
     def __init__(self, spark: SparkSession, tables: Iterable[Table], bags: Sequence[Bags]) -> None:
         # In a session of its own, so that its names are not those of a pipeline; it has the same functions.
         self._spark = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        for name, value in QUICK.items() if len(bags) == 1 else ():
+            self._spark.conf.set(name, value)
         self._steps = len(bags)
+        self._has_cases = False
         for table in tables:
+            self._has_cases |= CASE in table.columns
             rows = [
-                (row[0] + step * APART, *row[1:])
+                (row[0] + step * APART, *row[1:]) if step else row
                 for step, bag in enumerate(bags)
                 for row in map(canonical, bag[table.name])
             ]
@@ -43,21 +55,25 @@ class Oracle:
         for name, query in views.items():
             self._spark.sql(query).createOrReplaceTempView(name)
 
+    def define_frame(self, name: str, query: Callable[[Callable[[str], DataFrame]], DataFrame]) -> None:
+        """Make a view known by what makes a frame of tables and views."""
+        query(self._spark.table).createOrReplaceTempView(name)
+
     def schema(self, view: str) -> str:
         """Names and types of the columns."""
         return self._spark.table(view).schema.simpleString()
 
     def keeps_cases(self, view: str) -> bool:
         """Whether the view has the column `c`."""
-        return "c" in self._spark.table(view).columns
+        return self._has_cases and CASE.name in self._spark.table(view).columns
 
     def answers(self, view: str) -> list[Bag]:
         """The rows of a view after each step. One without the column `c` can be asked for one step only."""
         found = self._spark.table(view).toArrow()
-        if "c" not in found.column_names:
+        if not self.keeps_cases(view):
             assert self._steps == 1
             return [Counter(rows_of(found))]
-        at = found.column_names.index("c")
+        at = found.column_names.index(CASE.name)
         bags: list[Bag] = [Counter() for _ in range(self._steps)]
         for row in rows_of(found):
             step, case = divmod(row[at], APART)

@@ -27,8 +27,10 @@ from property.expression_sql import SQL, Sql
 from property.expression_values import (
     KINDS,
     LETTERS,
+    LINES,
     NAMES,
     READABLE,
+    SIGMAS,
     column_name,
     literal_of,
     odd_literal,
@@ -46,6 +48,10 @@ WIDTH = 150
 NUMBERS = {"date32[day]": pa.int32(), "timestamp[us]": pa.int64(), "timestamp[us, tz=UTC]": pa.int64()}
 ERRORS_TRIED = 60
 SLICED = 7
+MADE_FOR = {"Cast": READABLE, "RLike": LINES, "RegExpExtract": LINES, "RegExpReplace": LINES}
+"""The column of text that a function is tried on, if its first argument is text."""
+TEXTS = {"Upper": (LETTERS,), "Lower": (LETTERS, SIGMAS)}
+"""Further columns of text that a function is tried on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +95,10 @@ def long_cases() -> Iterator[Case]:
 
 
 def tried_options(name: str, entry: Proved) -> tuple[str, ...]:
-    """All, but of the names of UTC just one, and as many ordinals as our structs have fields."""
+    """All, but of the names of UTC and of what Spark says by default just one, and as many ordinals as our
+    structs have fields."""
     values = (entry.options or {})[name]
-    return values[: {"zone": 1, "ordinal": 2}.get(name, len(values))]
+    return values[: {"zone": 1, "policy": 1, "ordinal": 2}.get(name, len(values))]
 
 
 def sql_of(entry: Proved) -> Sql:
@@ -125,10 +132,10 @@ def variants(
 ) -> Iterator[tuple[ex.Tree, ...]]:
     """The arguments as columns, with one of them constant, and if asked with one of them raising."""
     columns: tuple[ex.Tree, ...] = tuple(column(kind, at % 3) for at, kind in enumerate(arguments))
-    if entry.function == "Cast" and arguments[0] == pa.large_string():
-        columns = (ex.column(NAMES.index(READABLE), arguments[0]),)
-    if entry.function == "Upper":
-        yield (ex.column(NAMES.index(LETTERS), arguments[0]),)
+    if entry.function in MADE_FOR and arguments[0] == pa.large_string():
+        columns = ex.column(NAMES.index(MADE_FOR[entry.function]), arguments[0]), *columns[1:]
+    for text in TEXTS.get(entry.function, ()):
+        yield (ex.column(NAMES.index(text), arguments[0]),)
     if sql.named:
         yield ex.literal("p", arguments[0]), *columns[1:]
     elif entry.function == "InSet":

@@ -7,6 +7,7 @@ default always the same, so that no change is blamed for what it did not do. `ma
 import math
 import os
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
@@ -22,6 +23,8 @@ from property.random_sql.judge import Answers, judge
 from property.random_sql.rounds import Limits, rounds, run
 from property.random_sql.shrink import shrink
 from property.spark_oracle import Bag
+from tidemill import Pipeline
+from tidemill.api.rows import Rows
 
 SECONDS = float(os.environ.get("TIDEMILL_RANDOM_SQL_SECONDS", "30"))
 SEED = int(os.environ.get("TIDEMILL_RANDOM_SQL_SEED", "104"))
@@ -41,6 +44,11 @@ CONSTRUCTS = (
         "window(",
         "session_window(",
         "VALUES",
+        "WINDOW",
+        "FILTER (WHERE",
+        "percent_rank()",
+        "grouping_id()",
+        "LATERAL explode(",
     ),
 )
 
@@ -60,6 +68,30 @@ ONCE_WRONG = {
     "a limit that takes all rows there can be": once(
         "SELECT a FROM VALUES (2), (1) AS t(a) ORDER BY a LIMIT 5",
         "SELECT k, a FROM deals JOIN (SELECT a FROM VALUES (2), (1) AS t(a) ORDER BY a LIMIT 5) ON a = k",
+    ),
+    "one of rows that are all the same": once(
+        "SELECT k FROM deals INTERSECT SELECT 1 FROM deals",
+        "SELECT count(*) AS n FROM (SELECT * FROM deals LIMIT 3)",
+        "SELECT 7 AS n FROM deals LIMIT 1 OFFSET 1",
+    ),
+    "whether an outer join has a row, of which Catalyst takes one side's first": once(
+        "SELECT k, EXISTS (SELECT 1 FROM deals one LEFT JOIN links two ON one.k = two.k) AS e FROM deals",
+        "SELECT k FROM deals WHERE s = 'a' OR EXISTS (SELECT 1 FROM links LEFT JOIN deals ON l = n)",
+    ),
+    "the value of a subquery beside the first rows of an order": once(
+        "SELECT k, s, n + (SELECT max(n) FROM deals) AS m, EXISTS (SELECT 1 FROM deals WHERE f > 1) AS e"
+        " FROM (SELECT k, s, n FROM deals ORDER BY k, s, n LIMIT 7)",
+    ),
+    "a window function of rows that a lateral join finds": once(
+        "SELECT one.k, x.n, x.r FROM deals one, LATERAL ("
+        "SELECT n, rank() OVER (ORDER BY n) AS r FROM deals other WHERE other.k = one.k) x",
+    ),
+    "an array that is a constant in a condition of both sides": replace(
+        once(
+            "SELECT s, array(n) AS a FROM deals EXCEPT SELECT s, array(2L) FROM deals",
+            "SELECT s, struct(n) AS a FROM deals INTERSECT SELECT s, named_struct('n', 2L) FROM deals",
+        ),
+        runtime="batch",
     ),
     "a window function that is a constant": once(
         "SELECT count(NULL) OVER (PARTITION BY k) AS a, count(f) OVER (PARTITION BY k) AS b"
@@ -132,6 +164,22 @@ def test_a_wrong_answer_is_found(
 
     assert [(wrong.view, wrong.step) for wrong in verdict.wrong] == [("v1", 1)]
     assert "+1 (2, 3)" in verdict.wrong[0].what
+
+
+def test_a_wrong_feed_is_found(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Pipeline.changes
+
+    def all_of_them(self: Pipeline, view: str, since: int) -> Rows:
+        return right(self, view, min(since, -1))
+
+    monkeypatch.setattr(Pipeline, "changes", all_of_them)
+    steps = (((Change("links", (1, 1)),),), ((Change("links", (2, 3)),),))
+
+    verdict = judge(spark, tmp_path / "case", Case((View("v0", "SELECT k FROM links"),), steps))
+
+    assert [(wrong.view, wrong.step, wrong.what) for wrong in verdict.wrong] == [
+        ("v0", 1, "feed differs: +1 (1,)")
+    ]
 
 
 def test_a_fault_is_made_small() -> None:

@@ -4,5 +4,6 @@
 - `semaphore` Semaphore: at most so many at a time, likewise; `leased` is what both have in common
 - `pipeline`  Pipeline: tables that change and views that follow, in a `folder`; `frames` (with `scans` and
               `python_rows`) is how rows come in, `reader` and `rows` how they come out, `verify` (with
-              `differences`) what Spark says to a view; `aggregates`, `pins` and `progress` are parts of it
+              `differences`) what Spark says to a view; `aggregates`, `last_step`, `pins` and `progress` are
+              parts of it
 """

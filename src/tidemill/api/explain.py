@@ -11,7 +11,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemill.pipeline.errors import PipelineError
+from tidemill.pipeline.errors import PipelineError, Refused
 from tidemill.pipeline.runtimes.session import create_session
 from tidemill.sql.explain import Form
 from tidemill.sql.planner import Planner
@@ -25,11 +25,20 @@ def explain_file(path: Path, form: Form = "text") -> str:
     Raises `Refused` with file, line and column, as `Pipeline.sql` would. Functions in Python are unknown to
     a session in which nobody registered them.
     """
+    text = read_script(path)
     planner = Planner(_session())
-    change = planner.script(path.read_text(encoding="utf-8-sig"), str(path))
+    change = planner.script(text, str(path))
     if change is not None:
         planner.load(change.plan)
     return planner.explain(form)
+
+
+def read_script(path: Path) -> str:
+    """The text of a file of SQL. Raises `Refused` if it is none."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Refused(f"{path}: this is no text in UTF-8, at byte {error.start}") from error
 
 
 def _session() -> SparkSession:

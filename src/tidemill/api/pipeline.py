@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemill.api.aggregates import Aggregates
 from tidemill.api.folder import PipelineFolder
 from tidemill.api.frames import Frame, Staging
+from tidemill.api.last_step import LastStep
 from tidemill.api.pins import Pins
 from tidemill.api.progress import Progress, tasks_of
 from tidemill.api.reader import Reader
@@ -55,7 +56,7 @@ from tidemill.store.blobs import BlobError, Blobs
 RuntimeName = Literal["batch", "inline"]
 
 
-class Pipeline(Aggregates, Verification):
+class Pipeline(Aggregates, LastStep, Verification):
     """A pipeline in a folder, opened or created; survives a crash at any moment.
 
     Without a session one is started, tuned for small steps, and left running. One process may have the
@@ -148,7 +149,7 @@ class Pipeline(Aggregates, Verification):
     def _read(self, name: str, runs: LiveRuns) -> Rows:
         spec = self._planner.state(name)
         if spec is None:
-            return self._reader.change(self._planner.schema(name), (), runs.step - 1)
+            return self._reader.nothing(self._planner.schema(name), runs.step - 1)
         if spec.name not in self._engine.plan.circuit.fingerprints:
             raise NoSuchName(f"{name} is being dropped")  # its runs may be gone already
         return self._reader.state(spec, runs.of(spec.name), runs.step - 1)

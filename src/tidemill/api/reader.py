@@ -30,6 +30,10 @@ class Reader:
         scan = Scan(self.blobs, spec, tuple(runs))
         return Rows(step, spec.schema, scan.all, lambda: self._frame(scan, spec.schema))
 
+    def nothing(self, schema: pa.Schema, step: int) -> Rows:
+        """No rows, of a table to which none were ever appended."""
+        return Rows(step, schema, lambda: iter(()), lambda: self.spark.createDataFrame([], _struct(schema)))
+
     def change(self, schema: pa.Schema, segments: Sequence[SegmentRef], step: int) -> Rows:
         """The sum of several changes."""
 

@@ -65,8 +65,8 @@ class Verification(ABC):
         """What Spark answers when it computes a view from scratch, on the tables as of the last step.
 
         Views below it are expanded, and now() is that of the step. The pipeline is not touched, and may run.
-        Raises `Refused` for a view that was made of a DataFrame, of which no text is kept, and `NotNow` for
-        one that is new and not filled yet.
+        Raises `Refused` for a view that was made of a DataFrame before the pipeline was opened, since that is
+        not kept, and `NotNow` for one that is new and not filled yet.
         """
         engine = self._engine_open()
         return self._recomputed(view, engine, engine.runs)

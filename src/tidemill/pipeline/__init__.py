@@ -13,7 +13,8 @@ Read `types`, `zset` (rows with weights), `plan` (expressions, nodes, circuit, s
 (trees compiled to Arrow calls), `operators` (one file each), `state` (runs, spines, manifests), `log`
 (input and output), `step` (what the next step takes), `worker` (runs the operators of some shards),
 `runtimes` (how pipeline workers are run), `coordinator` (start, pause, stop, recover), `engine` (one
-pipeline from open to close), `continuous` (an engine that the coordinator drives).
+pipeline from open to close), `continuous` (an engine that the coordinator drives), `timing` (how long a step
+took, and for which views).
 
 It knows nothing of SQL text and of Catalyst: `tidemill.sql` hands it circuits.
 """

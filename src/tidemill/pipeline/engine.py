@@ -48,6 +48,7 @@ from tidemill.pipeline.state.manifest import read_manifest
 from tidemill.pipeline.state.sweep import clear, sweep
 from tidemill.pipeline.step import Limits, Outcome, Pending, abort, discard, pending, replan, to_replay
 from tidemill.pipeline.task import Report, StepTask
+from tidemill.pipeline.timing import StepTiming
 from tidemill.pipeline.versions import RootPins, RootVersions, put_runs, runs_of
 from tidemill.store import Store
 from tidemill.store.blobs import BlobError, BlobMissing, BlobRef, Blobs
@@ -56,8 +57,6 @@ log = get_logger("tidemill.pipeline.engine")
 T = TypeVar("T")
 
 FOLDER = "state"
-
-
 PLAN_FORMAT = 1
 
 
@@ -109,6 +108,7 @@ class Engine:
         self.policy = policy or Policy()
         self.plan = Plan()
         self.runs = LiveRuns()
+        self.timing = StepTiming()
         self._owner = RootOwner(place.store, place.key, BlobFiles(place.blobs), folder=FOLDER)
         self._head = LogHead(place.store, place.key, BlobFiles(place.blobs), folder=FOLDER, clock=_now_ms)
         limits = Limits(rows=self.policy.step_rows)
@@ -250,6 +250,7 @@ class Engine:
         self._run(self._output.write(record.number, outputs, outcome))
         reach("engine.step.after_output")
         self._adopt(record, reports)
+        self.timing = StepTiming(self.plan.circuit, outcome.seconds, reports)
         return next(found for found in reversed(self.root.steps.tail) if found.number == record.number)
 
     def _attempt(self, record: StepRecord) -> tuple[Report, ...]:

@@ -41,7 +41,10 @@ class StepTask(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What one stage of a step made on one pipeline worker; with `error`, nothing that counts."""
+    """What one stage of a step made on one pipeline worker; with `error`, nothing that counts.
+
+    `seconds` is the time that each node took here, by position.
+    """
 
     worker: int
     stage: int
@@ -49,7 +52,7 @@ class Report(msgspec.Struct, frozen=True):
     removed: tuple[str, ...] = ()
     outputs: dict[str, SegmentRef] = {}
     rows_out: dict[int, int] = {}
-    seconds: float = 0.0
+    seconds: dict[int, float] = {}
     error: str = ""
     view: str = ""
     operator: str = ""

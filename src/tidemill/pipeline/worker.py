@@ -119,7 +119,7 @@ class StageRun:
     flows: dict[int, Flow] = field(default_factory=dict)
     fills: tuple[int, ...] = ()
     notes: Notes = field(default_factory=Notes)
-    started: float = field(default_factory=time.perf_counter)
+    seconds: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.fills = tuple(
@@ -178,7 +178,7 @@ class StageRun:
         `last` says that nothing more will arrive, or that this is the last piece to fill from.
         """
         self.flows = {}
-        for spine in self._own_spines():
+        for _, spine in self._own_spines():
             spill(spine, self.writer, SPILL_BYTES)
         for spine in self.spines.values():
             spine.next_round()
@@ -186,10 +186,18 @@ class StageRun:
             if self.worker.circuit.stages[position] < self.stage:
                 self._carried_over(position, parcels)
         for position in self.worker.by_stage[self.stage]:
+            started = time.perf_counter()
             self.flows[position] = self._step(position, arrived.get(position, ()), filling, last=last)
             self._note(position)
+            self._charge(position, started)
         for position in self.worker.by_stage[self.stage]:
+            started = time.perf_counter()
             yield from self._send(position, filling)
+            self._charge(position, started)
+
+    def _charge(self, position: int, started: float) -> None:
+        """Note that a node took the time since then."""
+        self.seconds[position] = self.seconds.get(position, 0.0) + time.perf_counter() - started
 
     def _carried_over(self, position: int, parcels: list[Parcel]) -> None:
         """A node of an earlier stage, whose change is used here; its state is read, not written."""
@@ -305,10 +313,11 @@ class StageRun:
     def report(self) -> Report:
         """Write what the stage added to its states and what its views put out."""
         forget = self.task.forget
-        sealed = [
-            seal(spine, self.writer, forget.get(spine.spec.name.partition(".")[0]))
-            for spine in self._own_spines()
-        ]
+        sealed = []
+        for position, spine in self._own_spines():
+            started = time.perf_counter()
+            sealed.append(seal(spine, self.writer, forget.get(spine.spec.name.partition(".")[0])))
+            self._charge(position, started)
         outputs = {name: self._write_change(name, parts) for name, parts in self.changes.items()}
         return Report(
             self.worker.number,
@@ -319,13 +328,13 @@ class StageRun:
             rows_out=self.rows_out,
             late=self.notes.late,
             highest=self.notes.highest,
-            seconds=time.perf_counter() - self.started,
+            seconds=self.seconds,
         )
 
-    def _own_spines(self) -> list[Spine]:
-        """Those that this stage writes; of nodes of earlier stages it only reads."""
+    def _own_spines(self) -> list[tuple[int, Spine]]:
+        """Those that this stage writes, with their nodes; of nodes of earlier stages it only reads."""
         own = set(self.worker.by_stage[self.stage])
-        return [spine for (position, _), spine in self.spines.items() if position in own]
+        return [(position, spine) for (position, _), spine in self.spines.items() if position in own]
 
     def _write_change(self, view: str, parts: list[ZSet]) -> SegmentRef | None:
         change = consolidate(concat(parts, parts[0].schema))

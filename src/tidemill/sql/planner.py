@@ -1,6 +1,6 @@
 """Statements and frames into plans: what a pipeline computes next, and which of its nodes start empty."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -65,6 +65,7 @@ class Planner:
         self._frames = Frames(spark)
         self._catalog = Catalog()
         self._epoch = 0
+        self._made: dict[str, Frame] = {}  # of which views were made that have no text
         self.unfilled: frozenset[str] = frozenset()  # nodes that have not run, and will not before a new view
 
     def load(self, plan: Plan) -> None:
@@ -72,6 +73,7 @@ class Planner:
         kept = msgspec.convert(plan.catalog or {}, _Kept)
         self._catalog = Catalog(kept.tables, kept.views, plan.circuit, kept.origins)
         self._epoch = kept.epoch
+        self._made = {name: frame for name, frame in self._made.items() if name in kept.views}
         register(self._frames, self._catalog)
 
     # What there is
@@ -161,7 +163,7 @@ class Planner:
     def recompute(self, tables: Callable[[str], Frame], clock_ms: int) -> Recompute:
         """The views as Spark computes them from scratch, on the rows that `tables` gives by name."""
         register(self._frames, self._catalog)
-        return Recompute(self._frames, self._catalog, tables, clock_ms)
+        return Recompute(self._frames, self._catalog, self._made, tables, clock_ms)
 
     # What may become of it
 
@@ -202,7 +204,9 @@ class Planner:
     def view(self, name: str, frame: Frame) -> PlanChange:
         """A view by a frame over the tables."""
         self._check_free(name, "view")
-        return self._added(name, self._planned(name, frame))
+        change = self._added(name, self._planned(name, frame))
+        self._made = {**self._made, name: frame}
+        return change
 
     def settle(self, table: str) -> PlanChange | None:
         """Decide by which columns a table's rows are spread, as they are about to come; None if it is."""
@@ -321,7 +325,7 @@ def _pruned(catalog: Catalog) -> Catalog:
     """The catalog without the nodes that no table or view needs any more."""
     positions = [table.position for table in catalog.tables.values() if table.position is not None]
     positions += [view.position for view in catalog.views.values()]
-    needed = _below(catalog.circuit, positions)
+    needed = catalog.circuit.below(positions)
     places = {old: new for new, old in enumerate(sorted(needed))}
     kept = [catalog.circuit.nodes[old] for old in sorted(needed)]
     circuit = Circuit(
@@ -334,15 +338,3 @@ def _pruned(catalog: Catalog) -> Catalog:
     views = {name: replace(entry, position=places[entry.position]) for name, entry in catalog.views.items()}
     origins = {mark: catalog.origins[mark] for mark in circuit.fingerprints if mark in catalog.origins}
     return Catalog(tables, views, circuit, origins)
-
-
-def _below(circuit: Circuit, positions: Sequence[int]) -> set[int]:
-    """These nodes and all that they are computed from."""
-    found: set[int] = set()
-    waiting = list(positions)
-    while waiting:
-        position = waiting.pop()
-        if position not in found:
-            found.add(position)
-            waiting.extend(circuit.nodes[position].inputs)
-    return found

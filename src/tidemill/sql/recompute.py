@@ -1,6 +1,6 @@
 """A view as Spark computes it from scratch, on the rows of the tables: what the kept one has to equal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -16,31 +16,39 @@ from tidemill.sql.catalyst import Frame, Frames
 class Recompute:
     """The views of a catalog over `tables`, which gives the rows of each by name; views below are expanded.
 
-    now() is what `clock_ms` says. Nothing runs before the frames do, except for views that refer to
-    themselves: those are iterated at once.
+    `made` are the frames of which views were made that have no text. now() is what `clock_ms` says. Nothing
+    runs before the frames do, except for views that refer to themselves: those are iterated at once.
     """
 
     def __init__(
-        self, frames: Frames, catalog: Catalog, tables: Callable[[str], Frame], clock_ms: int
+        self,
+        frames: Frames,
+        catalog: Catalog,
+        made: Mapping[str, Frame],
+        tables: Callable[[str], Frame],
+        clock_ms: int,
     ) -> None:
         self._frames = frames
         self._catalog = catalog
+        self._made = made
         self._tables = tables
         self._clock_ms = clock_ms
 
     def view(self, name: str) -> Frame:
-        """The rows of a view. Raises `Refused` if it, or one below it, was made of a frame."""
+        """The rows of a view. Raises `Refused` if it, or one below it, was made of a frame that is gone."""
         entry = self._catalog.views[name]
-        if not entry.query:
+        query = entry.query or self._made.get(name)
+        if query is None:
             raise Refused(
-                f"view {name} was made of a DataFrame, of which no text is kept: "
-                "make the same frame of p.view(table).to_spark() and compare with that"
+                f"view {name} was made of a DataFrame before the pipeline was opened, and that is not kept: "
+                "make the same frame of p.view(table).to_spark() and compare with that, or drop the view and "
+                "create it again"
             )
         if entry.levels:
             return self._fixed_point(name, entry)
-        return self._query(entry.query, name).toDF(*(field["name"] for field in entry.schema["fields"]))
+        return self._query(query, name).toDF(*(field["name"] for field in entry.schema["fields"]))
 
-    def _query(self, text: str, name: str, itself: Frame | None = None) -> Frame:
+    def _query(self, query: str | Frame, name: str, itself: Frame | None = None) -> Frame:
         """A query in which a view may name tables, the views before it, and maybe itself."""
         views = list(self._catalog.views)
         before = views[: views.index(name)]
@@ -52,7 +60,7 @@ class Recompute:
                 return self.view(other)
             return itself if other == name else None
 
-        return catalyst.compute(self._frames, text, named, self._clock_ms)
+        return catalyst.compute(self._frames, query, named, self._clock_ms)
 
     def _fixed_point(self, name: str, entry: View) -> Frame:
         """Computed from itself, at first from nothing, until nothing changes."""

@@ -11,6 +11,7 @@ printed as a `Case` that a test can hold.
 Words: a *piece* is SQL text with smaller pieces in it and a sort, the type of a value or the columns of a
 relation; a *case* is some views and the appends of some steps; a *round* is a case that was drawn.
 
-Read `tree` (pieces), `tables` (and their rows), `values`, `aggregates`, `windows`, `relations` and `nested`
-(the grammar), `changes` (what happens to the tables), `case` (what is judged), `judge`, `shrink`, `rounds`.
+Read `tree` (pieces), `tables` (and their rows), `values`, `aggregates`, `windows`, `subqueries`,
+`relations` (the grammar), `changes` (what happens to the tables), `case` (what is judged), `judge`,
+`shrink`, `rounds`.
 """

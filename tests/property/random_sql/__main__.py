@@ -45,6 +45,7 @@ def counts(tally: Tally) -> dict[str, object]:
         "refused": dict(verdict.refused.most_common()),
         "refused by Spark": dict(verdict.refused_by_spark.most_common()),
         "skipped": verdict.skipped,
+        "examples of refused ones": verdict.examples,
     }
 
 
@@ -52,8 +53,8 @@ def told(tally: Tally) -> str:
     lines = []
     for name, count in counts(tally).items():
         if isinstance(count, dict):
-            lines.append(f"{name}: {sum(count.values())}")
-            lines += [f"  {many:5} {why}" for why, many in count.items()]
+            lines.append(f"{name}: {len(count)} reasons")
+            lines += [f"  {many}: {why}" for why, many in count.items()]
         else:
             lines.append(f"{name}: {count}")
     return "\n".join(lines)

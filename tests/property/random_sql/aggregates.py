@@ -11,6 +11,7 @@ OF_TYPE: dict[str, tuple[str, ...]] = {
     "INT": (
         "mode() WITHIN GROUP (ORDER BY {INT})",
         "bit_or({INT})",
+        "bit_and({INT})",
         "percentile_disc(0.5) WITHIN GROUP (ORDER BY {INT})::INT",
         "size(collect_set({INT}))",
         "size(collect_list({STRING}))",
@@ -25,6 +26,8 @@ OF_TYPE: dict[str, tuple[str, ...]] = {
         "sum({INT})",
         "sum({BIGINT})",
         "sum(DISTINCT {INT})",
+        "try_sum({BIGINT})",
+        "regr_count({INT}, {DOUBLE})",
         "bit_xor({BIGINT})",
     ),
     "DOUBLE": ("sum({DOUBLE})", "median({INT})", "percentile({DOUBLE}, 0.25)", "sum(DISTINCT {DOUBLE})"),
@@ -43,6 +46,10 @@ OF_TYPE: dict[str, tuple[str, ...]] = {
 }
 LOOSE = {
     "stddev({DOUBLE})": "DOUBLE",
+    "stddev_pop({DOUBLE})": "DOUBLE",
+    "covar_samp({INT}, {DOUBLE})": "DOUBLE",
+    "regr_intercept({INT}, {INT})": "DOUBLE",
+    "regr_r2({INT}, {INT})": "DOUBLE",
     "var_pop({INT})": "DOUBLE",
     "avg({DOUBLE})": "DOUBLE",
     "avg({INT})": "DOUBLE",
@@ -151,7 +158,8 @@ def grouping_sets(draw: Draw, relation: Sql) -> Sql:
             f"{marks[0]}, ROLLUP ({every})",
         )
     )
-    aggregates = [*some_aggregates(draw, scope), Sql("BIGINT", f"CAST(grouping({keys[0]}) AS BIGINT)")]
+    which = draw.random.choice((f"grouping({keys[0]})", "grouping_id()"))
+    aggregates = [*some_aggregates(draw, scope), Sql("BIGINT", f"CAST({which} AS BIGINT)")]
     columns = fresh_columns(draw, keys + aggregates)
     shown = ", ".join(f"{mark} AS {column.name}" for mark, column in zip(marks, columns, strict=False))
     picked = text.named(aggregates, columns[len(keys) :])

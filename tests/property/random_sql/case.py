@@ -24,15 +24,25 @@ class View:
         found = str(self.query)
         return found[1:-1] if isinstance(self.query, Sql) and found.startswith("(") else found
 
+    @property
+    def create(self) -> str:
+        return f"CREATE VIEW {self.name} AS {self.text}"
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Judged from empty tables on. The pipeline is closed and opened again before step `reopened`."""
+    """Judged from empty tables on. The pipeline is closed and opened again before step `reopened`.
+
+    `workers` are its pipeline workers before and after that. With `cut`, state is in pieces of so many rows,
+    and a step goes through so many at a time.
+    """
 
     views: tuple[View, ...]
     steps: tuple[Step, ...]
     runtime: RuntimeName = "inline"
     reopened: int | None = None
+    workers: tuple[int, int] = (2, 2)
+    cut: int | None = None
 
     def __str__(self) -> str:
         """Python that makes it, with what has to be known to run it elsewhere."""
@@ -43,7 +53,8 @@ class Case:
         steps = "\n".join(f"        ({_steps(step)})," for step in self.steps)
         return (
             f"{tables}\nCase(\n    views=(\n{views}\n    ),\n    steps=(\n{steps}\n    ),\n"
-            f"    runtime={self.runtime!r},\n    reopened={self.reopened},\n)"
+            f"    runtime={self.runtime!r},\n    reopened={self.reopened},\n"
+            f"    workers={self.workers},\n    cut={self.cut},\n)"
         )
 
 

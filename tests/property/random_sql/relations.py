@@ -38,6 +38,8 @@ def selected(draw: Draw, depth: int) -> Sql:
         kind = kind_in(draw, scope)
         if draw.joins > 0 and draw.chance(0.15):
             shown.append(scalar(draw, kind, scope, _smaller(draw, depth)))
+        elif draw.joins > 0 and draw.chance(0.05):
+            shown.append(predicate(draw, scope, _smaller(draw, depth)))
         else:
             shown.append(value(draw, kind, scope, 2))
     columns = fresh_columns(draw, shown)
@@ -91,12 +93,18 @@ def generated(draw: Draw, depth: int) -> Sql:
     call, new = draw.random.choice(choices)
     kept = columns_of(draw, ordered(scope), draw.random.randint(1, 3))
     columns = fresh_columns(draw, kept)
-    outer = draw.random.choice(("", "", "OUTER "))
+    source, fields = text(below), ", ".join(name for name, _ in new)
+    view = draw.random.choice(
+        (
+            f"LATERAL VIEW {call} {made} AS {fields}",
+            f"LATERAL VIEW OUTER {call} {made} AS {fields}",
+            f", LATERAL {call} AS {made}({fields})",
+            f"LEFT JOIN LATERAL {call} AS {made}({fields}) ON true",
+        )
+    )
     shown = f"{text.named(kept, columns)}, {', '.join(f'{made}.{name}' for name, _ in new)}"
     return text.done(
-        (*columns, *(Column(*one) for one in new)),
-        f"(SELECT {shown} FROM {text(below)} {alias} LATERAL VIEW {outer}{call} {made}"
-        f" AS {', '.join(name for name, _ in new)})",
+        (*columns, *(Column(*one) for one in new)), f"(SELECT {shown} FROM {source} {alias} {view})"
     )
 
 
@@ -152,6 +160,8 @@ def joined(draw: Draw, depth: int) -> Sql:
     listed = text.named(shown, columns)
     sources = f"{text(left)} {one} {how} {text(right)} {other}"
     on = "" if how == "CROSS JOIN" else f" ON {meeting(draw, text, first, second)}"
+    if on and draw.joins > 0 and draw.chance(0.05):
+        on += f" AND {text(predicate(draw, draw.random.choice((first, second)), _smaller(draw, 0)))}"
     return text.done(columns, f"(SELECT {listed} FROM {sources}{on})")
 
 
@@ -215,6 +225,8 @@ def lateral(draw: Draw, depth: int) -> Sql:
     inner = aggregates.some_aggregates(draw, second) if draw.chance(0.5) else columns_of(draw, second, 2)
     new = fresh_columns(draw, inner)
     where = f"{text.named(inner, new)} FROM {text(right)} {other} WHERE {meeting(draw, text, second, first)}"
+    if draw.chance(0.2):
+        where = f"* FROM (SELECT {where}) ORDER BY {windows.total(draw, ordered(new))} LIMIT 2"
     how = draw.random.choice((", LATERAL", "JOIN LATERAL", "LEFT JOIN LATERAL"))
     on = " ON true" if how.startswith("LEFT") else ""
     return text.done(

@@ -19,7 +19,7 @@ from property.random_sql.tree import Column, Sql
 from property.random_sql.values import Draw
 
 VIEWS = 14
-STEPS = 4
+STEPS = 3
 LEAVES = tuple(
     Sql(tuple(Column(column.name, KIND_OF[column.sql]) for column in table.columns), table.name)
     for table in TABLES.values()
@@ -81,7 +81,7 @@ def draw_case(random: Random) -> Case:
 
     Where something may raise, a step is one append: what others left would be seen in between.
     """
-    in_spark, raising = random.random() < 0.15, random.random() < 0.15
+    in_spark, raising = random.random() < 0.1, random.random() < 0.15
     leaves, views = list(LEAVES), dict[str, View]()
     for number in range(VIEWS):
         draw = Draw(
@@ -103,13 +103,15 @@ def draw_case(random: Random) -> Case:
         tuple(map(_at_once, steps)) if raising else steps,
         "batch" if in_spark else "inline",
         random.choice([None, None, *range(1, STEPS)]),
+        random.choice(((2, 2), (1, 2), (3, 1))),
+        random.choice((None, None, 2, 7)),
     )
 
 
 def _view(random: Random, name: str, query: Sql, views: dict[str, View]) -> View:
     """Created before the first step or some other, but not before what it reads."""
     reads = frozenset(piece.template for _, piece in query.places() if piece.template in views)
-    since = random.choice((0, 0, 0, 1, 2))
+    since = random.choice((0, 0, 0, 0, 1, 2))
     return View(name, query, max([since, *(views[other].since for other in reads)]), reads)
 
 

@@ -95,7 +95,7 @@ def _without_steps(case: Case) -> list[Case]:
         if at:
             together = (*before[:-1], before[-1] + case.steps[at], *after)
             found.append(replace(case, steps=together, views=views, reopened=None))
-    found.append(replace(case, reopened=None))
+    found += [replace(case, reopened=None), replace(case, workers=(2, 2)), replace(case, cut=None)]
     found += [_with_view(case, at, replace(view, since=0)) for at, view in enumerate(case.views)]
     return found
 

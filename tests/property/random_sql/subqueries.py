@@ -13,8 +13,8 @@ def scalar(draw: Draw, kind: str, outer: Columns, below: Sql) -> Sql:
     scope = ordered(seen(below, alias))
     if draw.chance(0.15):
         first = text(value(draw, kind, scope, 0))
-        rest = f"ORDER BY {total(draw, scope)} LIMIT 1"
-        return text.done(kind, f"(SELECT {first} FROM {text(below)} {alias} {rest})")
+        rest = f"{_where(draw, text, scope, outer)} ORDER BY {total(draw, scope)} LIMIT 1"
+        return text.done(kind, f"(SELECT {first} FROM {text(below)} {alias}{rest})")
     found, source = text(aggregate(draw, kind, scope)), text(below)
     return text.done(kind, f"(SELECT {found} FROM {source} {alias}{_where(draw, text, scope, outer)})")
 
@@ -34,6 +34,11 @@ def _member(draw: Draw, outer: Columns, below: Sql) -> Sql:
     kind = draw.random.choice([column.type for column in scope if column.type in PLAIN] or ["INT"])
     one = text(value(draw, kind, outer))
     found, source, where = text(value(draw, kind, scope, 0)), text(below), _where(draw, text, scope, outer)
+    if draw.chance(0.2):
+        one, found = (
+            f"({one}, {text(value(draw, 'INT', outer))})",
+            f"{found}, {text(value(draw, 'INT', scope, 0))}",
+        )
     inner = f"SELECT {found} FROM {source} {alias}{where}"
     return text.done("BOOLEAN", f"({one} {draw.random.choice(('IN', 'NOT IN'))} ({inner}))")
 

@@ -5,9 +5,14 @@ from collections.abc import Sequence
 from property.random_sql.aggregates import fresh_columns
 from property.random_sql.tables import PLAIN
 from property.random_sql.tree import Columns, Sql, Text, leaf, seen
-from property.random_sql.values import Draw, choose, columns_of, fill, kind_in, ordered, value
+from property.random_sql.values import Draw, choose, columns_of, condition, fill, kind_in, ordered, value
 
-RANKS = ("rank()", "dense_rank()")
+RANKS = (
+    ("INT", "rank()"),
+    ("INT", "dense_rank()"),
+    ("DECIMAL", "percent_rank()"),
+    ("DECIMAL", "cume_dist()"),
+)
 """Of rows that are equal by the order, all the same."""
 PLACED = (
     ("INT", "row_number()"),
@@ -80,8 +85,13 @@ def windowed(draw: Draw, relation: Sql) -> Sql:
     shown = columns_of(draw, scope, draw.random.randint(1, 4))
     shown += [alike(draw, scope) for _ in range(draw.random.choice((0, 0, 1, 2)))]
     shown.append(over(draw, scope))
+    rest = ""
+    if draw.chance(0.15):
+        name = draw.fresh("w")
+        shown += [_called(draw, Text(), SUMMED, scope, name) for _ in range(2)]
+        rest = f" WINDOW {name} AS ({_partition(draw, text, scope)}{_range(draw, scope)})"
     columns = fresh_columns(draw, shown)
-    return text.done(columns, f"(SELECT {text.named(shown, columns)} FROM {source} {alias})")
+    return text.done(columns, f"(SELECT {text.named(shown, columns)} FROM {source} {alias}{rest})")
 
 
 def over(draw: Draw, scope: Columns) -> Sql:
@@ -95,7 +105,7 @@ def alike(draw: Draw, scope: Columns) -> Sql:
     by = _partition(draw, text, scope)
     match draw.random.randrange(3):
         case 0:
-            return text.done("INT", f"{draw.random.choice(RANKS)} OVER ({by}ORDER BY {_few(draw, scope)})")
+            return _called(draw, text, RANKS, scope, f"{by}ORDER BY {_few(draw, scope)}")
         case 1:
             order = draw.random.choice(("", f"ORDER BY {_few(draw, scope)}"))
             return _called(draw, text, SUMMED, scope, by + order)
@@ -128,7 +138,10 @@ def _called(draw: Draw, text: Text, functions: Sequence[tuple[str, str]], scope:
     kind = next(kind for kind, known in functions if known == template)
     if kind == "T":
         kind = kind_in(draw, scope)
-    call = f"{text(fill(draw, template, kind, scope, 0))} OVER ({window})"
+    rows = ""
+    if functions is SUMMED and draw.chance(0.1):
+        rows = f" FILTER (WHERE {text(condition(draw, scope, 0))})"
+    call = f"{text(fill(draw, template, kind, scope, 0))}{rows} OVER ({window})"
     return text.done(kind, f"try_cast({call} AS DECIMAL(12,2))" if kind == "DECIMAL" else call)
 
 

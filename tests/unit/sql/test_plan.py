@@ -63,6 +63,19 @@ def test_how_a_frame_is_partitioned_says_nothing(script: Script) -> None:
     assert kinds(script.catalog) == ["Source", "Select", "View"]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 7 AS n FROM bids LIMIT 2 OFFSET 1",
+        "SELECT count(*) AS n FROM (SELECT * FROM bids LIMIT 3)",
+    ],
+)
+def test_any_of_rows_that_are_all_the_same_may_be_taken(script: Script, query: str) -> None:
+    catalog = script.run(f"{TABLES}CREATE VIEW v AS {query}")
+
+    assert "TopK" in kinds(catalog)
+
+
 SHOUTED = "CREATE VIEW {} AS SELECT shout(shout(category)) AS c FROM auctions WHERE id > 3"
 
 
@@ -88,6 +101,14 @@ def test_another_body_under_its_name_is_another_computation(spark: SparkSession,
 
     one, other, again = calls(script.catalog)
     assert one == again != other
+
+
+def test_arguments_of_a_function_of_python_may_have_names(spark: SparkSession, script: Script) -> None:
+    spark.udf.register("cut", lambda text, to: text[:to], "string")
+    script.run(f"{TABLES}CREATE VIEW v AS SELECT cut(to => 2, text => category) AS c FROM auctions")
+
+    [called] = calls(script.catalog)
+    assert re.match(r"`cut@\w{16}`\(`to` => 2, `text` => c0\)", called)
 
 
 def test_a_function_of_python_needs_no_name_in_a_frame(script: Script) -> None:

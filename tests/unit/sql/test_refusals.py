@@ -171,6 +171,11 @@ CASES = [
     ),
     ("SELECT price, ^INTERVAL 1 DAY AS i FROM bids", "column 'i': the type 'interval day'", "use a number"),
     ("SELECT ^parse_json(bidder) AS i FROM bids", "column 'i': the type 'variant'", "use STRING"),
+    (
+        "SELECT ^max_by(bidder, struct(price, price)) FILTER (WHERE ascii(bidder) > 1) AS n FROM bids",
+        "a struct with two fields price beside a function that only Spark computes",
+        "name them apart",
+    ),
     ("SELECT auction, ^price AS auction FROM bids", "column auction is there twice", "with AS"),
     ("SELECT ^price AS _weight FROM bids", "the name _weight is taken", "choose another"),
 ]

@@ -11,21 +11,28 @@ Phase = Literal["starting", "planning", "loading", "running", "finished", "faile
 class ViewFigures(msgspec.Struct, frozen=True):
     """A view: how many rows it has, `some` of them as text, and how it compares with Spark.
 
-    `recompute_ms` is what Spark took to compute it from scratch when that was last tried, `checked` how often
-    it was, and `wrong` how often its answer was another than ours.
+    `step_ms` is what a step takes for it, the median of the last: the step without the operators that only
+    other views need. `recompute_ms` is what Spark took to compute it from scratch when that was last tried,
+    `checked` how often it was, and `wrong` how often its answer was another than ours.
     """
 
     name: str
     columns: tuple[str, ...] = ()
     some: tuple[tuple[str, ...], ...] = ()
     rows: int = 0
+    step_ms: float | None = None
     recompute_ms: float | None = None
     checked: int = 0
     wrong: int = 0
 
+    @property
+    def ratio(self) -> float | None:
+        """How many steps fit into the time of a recompute."""
+        return _ratio(self.recompute_ms, self.step_ms)
+
 
 class Figures(msgspec.Struct, frozen=True):
-    """The pipeline at one moment. A step brings all views up to date, so its time is that of all of them."""
+    """The pipeline at one moment. A step brings all views up to date: its time is that of all of them."""
 
     phase: Phase
     said: str = ""
@@ -57,9 +64,10 @@ class Figures(msgspec.Struct, frozen=True):
     def median_ms(self) -> float | None:
         return median(self.step_ms) if self.step_ms else None
 
-    def ratio(self, recompute_ms: float | None) -> float | None:
-        """How many steps fit into that time."""
-        return None if recompute_ms is None or not self.median_ms else recompute_ms / self.median_ms
+    @property
+    def ratio(self) -> float | None:
+        """How many whole steps fit into the time of a recompute of all views."""
+        return _ratio(self.recompute_ms, self.median_ms)
 
     @property
     def recompute_ms(self) -> float | None:
@@ -77,12 +85,13 @@ class Figures(msgspec.Struct, frozen=True):
             "tables": self.tables,
             "step_ms": {"last": _rounded(self.last_ms), "median": _rounded(self.median_ms)},
             "recompute_ms": _rounded(self.recompute_ms),
-            "ratio": _rounded(self.ratio(self.recompute_ms)),
+            "ratio": _rounded(self.ratio),
             "views": {
                 view.name: {
                     "rows": view.rows,
+                    "step_ms": _rounded(view.step_ms),
                     "recompute_ms": _rounded(view.recompute_ms),
-                    "ratio": _rounded(self.ratio(view.recompute_ms)),
+                    "ratio": _rounded(view.ratio),
                     "checked": view.checked,
                     "wrong": view.wrong,
                 }
@@ -91,6 +100,10 @@ class Figures(msgspec.Struct, frozen=True):
             "checked": self.checked,
             "wrong": self.wrong,
         }
+
+
+def _ratio(recompute_ms: float | None, step_ms: float | None) -> float | None:
+    return None if recompute_ms is None or not step_ms else recompute_ms / step_ms
 
 
 def _rounded(value: float | None) -> float | None:

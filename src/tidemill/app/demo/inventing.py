@@ -45,7 +45,11 @@ class Invented:
         return min(events, capacity(self.schema.field(self._counting).type)) if self.key else events
 
     def rows(self, numbers: Numbers, versions: Numbers) -> pa.Table:
-        columns = [self._column(at, numbers, numbers * 2 + versions) for at in range(len(self.schema))]
+        try:
+            columns = [self._column(at, numbers, numbers * 2 + versions) for at in range(len(self.schema))]
+        except Refused as error:
+            error.happened_in(f"table {self.name}", None)
+            raise
         return pa.Table.from_arrays(columns, schema=self.schema)
 
     @property
@@ -89,7 +93,7 @@ def capacity(kind: pa.DataType) -> int:
 def counted(kind: pa.DataType, name: str, numbers: Numbers) -> pa.Array:
     """A value of its own for each number. Raises `Refused` for a type of which that cannot be made."""
     if not capacity(kind):
-        raise Refused(f"column {name}: no rows can be invented for a primary key of this type")
+        raise Refused(f"column {name}: no keys of this type can be invented")
     if pa.types.is_timestamp(kind):
         return pa.array(numbers * 1_000_000, kind)
     return _scalar(kind, name, numbers)

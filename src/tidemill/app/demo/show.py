@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import cycle
+from statistics import median
 from threading import Event
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from tidemill.api.pipeline import Pipeline
 from tidemill.app.demo.figures import Figures, Phase, ViewFigures
 from tidemill.app.demo.lives import Batch, Course
+from tidemill.pipeline.log.root import StepRecord
 
 STEP_EVERY_S = 0.25
 """Steps do not come faster, so that something is left of the machine."""
@@ -42,12 +44,14 @@ class Show:
     stepping_s: float = 0.0
     checking_s: float = 0.0
     step_ms: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    view_ms: dict[str, deque[float]] = field(default_factory=dict)
     tables: dict[str, int] = field(default_factory=dict)
     views: dict[str, ViewFigures] = field(default_factory=dict)
 
     def run(self, finish: Event, end: Event) -> None:
         """Load the history and go on until `finish`, then check what was not yet, unless it is the `end`."""
         self.views = {name: ViewFigures(name) for name in self.pipeline.views}
+        self.view_ms = {name: deque(maxlen=_REMEMBERED) for name in self.views}
         self.tables = dict.fromkeys(self.pipeline.tables, 0)
         self.report("loading")
         batches = iter(self.course)
@@ -58,9 +62,8 @@ class Show:
         pause_s, reading, checking = 0.0, cycle(self.views), cycle(self.views)
         while not finish.wait(pause_s):
             pause_s = max(0.0, STEP_EVERY_S - self._step(next(batches)))
-            if self.views:
-                self._look(next(reading))
-            if self.views and self.checking_s <= CHECKING * (self.checking_s + self.stepping_s):
+            self._look(next(reading))
+            if self.checking_s <= CHECKING * (self.checking_s + self.stepping_s):
                 self._check(next(checking))
             self.report("running")
         for view in self.views.values():
@@ -83,22 +86,27 @@ class Show:
         )
 
     def _step(self, batch: Batch) -> float:
-        seconds = self._take(batch)
+        """Take a batch, and note what it cost; how long it took."""
+        seconds, record = self._take(batch)
         self.steps += 1
         self.rows_in += batch.rows
         self.step_ms.append(seconds * 1000)
         self.stepping_s += max(seconds, STEP_EVERY_S)
+        around_s = seconds - record.seconds  # the append, say, which every view needs
+        for name, view_s in self.pipeline.timings().items():
+            self.view_ms[name].append((around_s + view_s) * 1000)
+            self._note(name, step_ms=median(self.view_ms[name]))
         return seconds
 
-    def _take(self, batch: Batch) -> float:
-        """Append the events and bring the views up to date; how long that took."""
+    def _take(self, batch: Batch) -> tuple[float, StepRecord]:
+        """Append the events and bring the views up to date; how long that took, and what is told of it."""
         started = time.perf_counter()
         if batch.frames:
             self.pipeline.apply(batch.frames)
-        self.pipeline.step(clock=self.course.clock(batch.events))
+        record = self.pipeline.step(clock=self.course.clock(batch.events))
         for name, grown in batch.grown.items():
             self.tables[name] += grown
-        return time.perf_counter() - started
+        return time.perf_counter() - started, record
 
     def _look(self, turn: str) -> None:
         """Read the views that are small, and the one whose turn it is."""

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
+from tidemill.api.explain import read_script
 from tidemill.api.pipeline import Pipeline
 from tidemill.app.demo import auctions, inventing
 from tidemill.app.demo.figures import Figures
 from tidemill.app.demo.lives import Course
 from tidemill.app.demo.show import Show
+from tidemill.pipeline.errors import Refused, StepAborted
 from tidemill.pipeline.types import schema_from_spark
 from tidemill.sql.statements import CreateTable, parse
 
@@ -19,16 +21,38 @@ def perform(
 ) -> None:
     """Open a pipeline on a Spark of its own, create what the file says, or the auctions, and show it.
 
-    Raises `Refused` for what cannot be created, with its place in the file.
+    Raises as `prepare`, and `Refused` for a view that fails on the rows.
     """
     with Pipeline(None, folder) as pipeline:
         tell(Figures("planning"))
-        script = file or auctions.SCRIPT
-        text = script.read_text(encoding="utf-8")
-        pipeline.sql(text, file=str(script))
-        start_us = time.time_ns() // 1000
-        course = course_of(pipeline, text, start_us) if file else auctions.house(start_us)
-        Show(pipeline, course, tell).run(finish, end)
+        show = Show(pipeline, prepare(pipeline, file), tell)
+        try:
+            show.run(finish, end)
+        except StepAborted as error:
+            raise unfit(error) from error
+
+
+def prepare(pipeline: Pipeline, file: Path | None) -> Course:
+    """Create the tables and views of the file, or of the auctions; the rows to show them on.
+
+    Raises `Refused` for what cannot be created, with its place in the file, and for a file without views.
+    """
+    script = file or auctions.SCRIPT
+    text = read_script(script)
+    pipeline.sql(text, file=str(script))
+    if not pipeline.views:
+        raise Refused(f"{script}: there is no view to show: add a CREATE VIEW")
+    start_us = time.time_ns() // 1000
+    return course_of(pipeline, text, start_us) if file else auctions.house(start_us)
+
+
+def unfit(error: StepAborted) -> Refused:
+    """What to say of a view that fails on rows for which nobody but the demo is to blame."""
+    reason = str(error).partition(" (step ")[0]
+    return Refused(
+        f"view {error.view} fails on an invented row, as it would in Spark: {reason} "
+        "Write it so that any row will do: try_divide, try_cast, a WHERE"
+    )
 
 
 def course_of(pipeline: Pipeline, text: str, start_us: int) -> Course:

@@ -9,8 +9,8 @@ arguments are evaluated before (`evaluation`): a branch that is not taken may no
 
 Read `compiler`, `evaluation`, `entry`, `proved`, then any kind of kernel: `comparison`, `nulls`,
 `conditionals`, `arithmetic`, `decimals`, `rounding`, `casts` (with `casts_text` and `casts_time`), `strings`
-(with `patterns` and `letters`), `dates`, `nested`, `collections`; `kernels` and `points` are what they are
-made of.
+(with `letters`, and `patterns` over `regular`), `dates` (with `formats`), `nested`, `collections`; `kernels`
+and `points` are what they are made of.
 
 It knows nothing of Catalyst: whoever reads a Catalyst expression fills the options that the docstring of a
 function names.

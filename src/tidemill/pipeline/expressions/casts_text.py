@@ -131,8 +131,8 @@ def timestamp_to_text(value: Value) -> pa.Array:
     """`year-month-day hour:minute:second`, with as many digits of the fraction as it has."""
     time, missing = numbers(value), nulls(value)
     date = _written_date(time // dates.DAY_US, missing)
-    clock = [_digits(time // unit % many, 2) for unit, many in dates.CLOCK]
-    fraction = pc.binary_join_element_wise(pa.scalar(".", TEXT), _digits(time % 1_000_000, 6), EMPTY)
+    clock = [digits(time // unit % many, 2) for unit, many in dates.CLOCK]
+    fraction = pc.binary_join_element_wise(pa.scalar(".", TEXT), digits(time % 1_000_000, 6), EMPTY)
     fraction = pc.utf8_rtrim(pc.utf8_rtrim(fraction, characters="0"), characters=".")
     colon, space = pa.scalar(":", TEXT), pa.scalar(" ", TEXT)
     return pc.binary_join_element_wise(
@@ -141,19 +141,22 @@ def timestamp_to_text(value: Value) -> pa.Array:
 
 
 def _written_date(days: Numbers, missing: Numbers | None) -> pa.Array:
-    """Years after 9999 have a plus sign."""
     month = dates.months(days)
-    year = month // 12 + 1970
+    year = written_year(month // 12 + 1970)
+    rest = digits(month % 12 + 1, 2), digits(days - dates.first_day(month) + 1, 2)
+    text = pc.binary_join_element_wise(year, *rest, pa.scalar("-", TEXT))
+    return text if missing is None else null_where(pa.array(missing), text)
+
+
+def written_year(year: Numbers) -> pa.Array:
+    """In four digits at least; years after 9999 have a plus sign."""
     sign = pc.if_else(
         pa.array(year < 0),
         pa.scalar("-", TEXT),
         pc.if_else(pa.array(year > 9999), pa.scalar("+", TEXT), EMPTY),
     )
-    written = pc.binary_join_element_wise(sign, _digits(np.abs(year), 4), EMPTY)
-    rest = _digits(month % 12 + 1, 2), _digits(days - dates.first_day(month) + 1, 2)
-    text = pc.binary_join_element_wise(written, *rest, pa.scalar("-", TEXT))
-    return text if missing is None else null_where(pa.array(missing), text)
+    return pc.binary_join_element_wise(sign, digits(np.abs(year), 4), EMPTY)
 
 
-def _digits(values: Numbers, width: int) -> pa.Array:
+def digits(values: Numbers, width: int) -> pa.Array:
     return pc.utf8_lpad(pa.array(values).cast(TEXT), width, padding="0")

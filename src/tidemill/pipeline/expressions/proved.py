@@ -21,6 +21,7 @@ from tidemill.pipeline.expressions import (
     conditionals,
     dates,
     decimals,
+    formats,
     letters,
     nested,
     nulls,
@@ -289,6 +290,26 @@ def _strings() -> Iterator[Proved]:
             when=strings.pads_with_one_sign,
         )
     yield Proved(
+        "StringLocate",
+        (TEXT, TEXT, integer),
+        intolerant(strings.locate),
+        constants=frozenset({0, 2}),
+        when=strings.from_the_start,
+    )
+    for function, last, build, when in (
+        ("StringTranslate", TEXT, letters.translate, letters.has_no_nul),
+        ("SubstringIndex", integer, strings.substring_index, strings.delimits_clearly),
+    ):
+        fixed = frozenset({1, 2})
+        yield Proved(function, (TEXT, TEXT, last), intolerant(build), constants=fixed, when=when)
+    yield Proved("Upper", (TEXT,), intolerant(always(letters.upper)))
+    yield Proved("Lower", (TEXT,), intolerant(always(letters.lower)))
+    yield Proved("Reverse", (TEXT,), intolerant(always(pc.utf8_reverse)))
+
+
+def _patterns() -> Iterator[Proved]:
+    integer = frozenset({"integer"})
+    yield Proved(
         "Like",
         (TEXT, TEXT),
         intolerant(patterns.like),
@@ -296,15 +317,13 @@ def _strings() -> Iterator[Proved]:
         constants=frozenset({1}),
         when=patterns.is_well_formed,
     )
-    yield Proved(
-        "StringLocate",
-        (TEXT, TEXT, integer),
-        intolerant(strings.locate),
-        constants=frozenset({0, 2}),
-        when=strings.from_the_start,
-    )
-    yield Proved("Upper", (TEXT,), intolerant(always(letters.upper)))
-    yield Proved("Reverse", (TEXT,), intolerant(always(pc.utf8_reverse)))
+    for function, arguments, build in (
+        ("RLike", (TEXT, TEXT), patterns.rlike),
+        ("RegExpExtract", (TEXT, TEXT, integer), patterns.regexp_extract),
+        ("RegExpReplace", (TEXT, TEXT, TEXT, integer), patterns.regexp_replace),
+    ):
+        known = frozenset(range(1, len(arguments)))
+        yield Proved(function, arguments, intolerant(build), constants=known, when=patterns.is_followed)
 
 
 def _dates() -> Iterator[Proved]:
@@ -321,12 +340,23 @@ def _dates() -> Iterator[Proved]:
     }
     for function, build in fields.items():
         yield Proved(function, (DATE,), intolerant(build))
-    for function, build in (("Hour", dates.hour), ("Minute", dates.minute), ("Second", dates.second)):
-        yield Proved(function, (TIMES,), intolerant(build), options={"zone": UTC})
     small = frozenset({"byte", "short", "integer"})
     yield Proved("DateAdd", (DATE, small), intolerant(dates.date_add))
     yield Proved("DateSub", (DATE, small), intolerant(dates.date_sub))
     yield Proved("DateDiff", (DATE, DATE), intolerant(dates.date_diff))
+    yield Proved(
+        "TruncDate",
+        (DATE, TEXT),
+        intolerant(dates.truncate_date),
+        constants=frozenset({1}),
+        when=dates.truncates_date,
+    )
+    yield Proved("AddMonths", (DATE, frozenset({"integer"})), intolerant(dates.add_months))
+
+
+def _timestamps() -> Iterator[Proved]:
+    for function, build in (("Hour", dates.hour), ("Minute", dates.minute), ("Second", dates.second)):
+        yield Proved(function, (TIMES,), intolerant(build), options={"zone": UTC})
     for function, unit in (("UnixSeconds", 1_000_000), ("UnixMillis", 1_000), ("UnixMicros", 1)):
         yield Proved(function, (ZONED,), intolerant(dates.since_1970(unit)))
     for function, source, target in (
@@ -337,13 +367,6 @@ def _dates() -> Iterator[Proved]:
     ):
         yield Proved(function, (source,), intolerant(dates.reinterpret), to=target)
     yield Proved(
-        "TruncDate",
-        (DATE, TEXT),
-        intolerant(dates.truncate_date),
-        constants=frozenset({1}),
-        when=dates.truncates_date,
-    )
-    yield Proved(
         "TruncTimestamp",
         (TEXT, ZONED),
         intolerant(dates.truncate_timestamp),
@@ -351,7 +374,18 @@ def _dates() -> Iterator[Proved]:
         constants=frozenset({0}),
         when=dates.truncates_timestamp,
     )
-    yield Proved("AddMonths", (DATE, frozenset({"integer"})), intolerant(dates.add_months))
+    for function, source, build in (
+        ("DateFormatClass", TIMES, formats.date_format),
+        ("FromUnixTime", frozenset({"long"}), formats.from_unixtime),
+    ):
+        yield Proved(
+            function,
+            (source, TEXT),
+            intolerant(build),
+            options={"zone": UTC, "policy": ("EXCEPTION", "CORRECTED")},
+            constants=frozenset({1}),
+            when=formats.is_known,
+        )
 
 
 def _nested() -> Iterator[Proved]:
@@ -430,7 +464,9 @@ TABLE: tuple[Proved, ...] = (
     *_casts(),
     *_casts_of_text_and_time(),
     *_strings(),
+    *_patterns(),
     *_dates(),
+    *_timestamps(),
     *_nested(),
     *_collections(),
     *_rounding(),

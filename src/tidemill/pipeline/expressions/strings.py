@@ -101,6 +101,28 @@ def replace(call: Call) -> Kernel:
     return lambda text, *_: pc.replace_substring(text, search, replacement)
 
 
+def substring_index(call: Call) -> Kernel:
+    """SubstringIndex(text, delimiter, count), the last two constant: what is before so many delimiters, or
+    after so many from the end; all of it if there are fewer."""
+    delimiter, count = constant(call, 1), number(call, 2)
+    kept = (0, count) if count > 0 else (1, None)
+    between = pa.scalar(delimiter, pa.large_string())
+
+    def kernel(text: pa.Array, *_: Value) -> pa.Array:
+        parts = pc.split_pattern(text, delimiter, max_splits=abs(count), reverse=count < 0)
+        enough = pc.greater(pc.list_value_length(parts), abs(count))
+        return pc.if_else(enough, pc.binary_join(pc.list_slice(parts, *kept), between), text)
+
+    return kernel
+
+
+def delimits_clearly(call: Call) -> bool:
+    """Spark counts delimiters that overlap each other."""
+    delimiter, count = constant(call, 1), number(call, 2)
+    overlaps = any(delimiter.startswith(delimiter[at:]) for at in range(1, len(delimiter)))
+    return bool(delimiter) and not overlaps and 0 < abs(count) <= 1000
+
+
 def trim(call: Call) -> Kernel:
     """StringTrim(text, [signs]): drops spaces, or any of the signs, which are constant."""
     return lambda text, *_: pc.utf8_trim(text, characters=_signs(call))

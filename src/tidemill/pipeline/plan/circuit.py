@@ -1,7 +1,7 @@
 """All nodes of a pipeline, and what follows from their arrangement: fingerprints, stages, consumers."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -60,6 +60,17 @@ class Circuit(msgspec.Struct, frozen=True, dict=True):
             for index in dict.fromkeys(node.inputs):
                 found[index].append(position)
         return tuple(map(tuple, found))
+
+    def below(self, positions: Iterable[int]) -> set[int]:
+        """These nodes and all that they are computed from."""
+        found: set[int] = set()
+        waiting = list(positions)
+        while waiting:
+            position = waiting.pop()
+            if position not in found:
+                found.add(position)
+                waiting.extend(self.nodes[position].inputs)
+        return found
 
     def views_above(self, position: int) -> tuple[str, ...]:
         """The views that depend on a node, nearest first: for messages."""

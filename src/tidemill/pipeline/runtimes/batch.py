@@ -161,7 +161,7 @@ class BatchRuntime:
                 raise StepFailed(
                     f"{what}: not done within {deadline_s:g} s; its job was cancelled"
                 ) from error
-            aborted = fragment.as_abort(error, self._circuit)
+            aborted = fragment.as_abort(error, self._circuit, self._functions)
             raise aborted or StepFailed(f"{what}: {reason_of(error)}") from error
         finally:
             timer.cancel()
@@ -189,7 +189,7 @@ class StageFunction:
         later: list[pa.RecordBatch] = []
         inbox = _inbox(batches, worker.circuit, self.stage, later)
         for item in worker.run(self.stage, task, _files(self.blobs), inbox):
-            for batch in _outgoing(item, worker.number, leaving):
+            for batch in _outgoing(item, worker, leaving):
                 yield fragment.widen(batch, worker.circuit, self.stage)
         for batch in later:
             yield fragment.widen(batch, worker.circuit, self.stage)
@@ -240,11 +240,13 @@ def _inbox(
                 later.append(batch.slice(index, 1).select(PARCEL.names))
 
 
-def _outgoing(item: Parcel | Report, number: int, leaving: Sequence[int]) -> Iterator[pa.RecordBatch]:
+def _outgoing(
+    item: Parcel | Report, worker: PipelineWorker, leaving: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
     if isinstance(item, Report):
-        yield _row(number, _END, _REPORT, 0, msgspec.json.encode(item))
+        yield _row(worker.number, _END, _REPORT, 0, msgspec.json.encode(item))
     elif item.node in leaving:
-        yield fragment.send(item)
+        yield fragment.send(item, worker.circuit)
     else:
         for part in cut(item):
             yield _row(part.to, part.stage, part.node, part.port, to_ipc(part.rows))

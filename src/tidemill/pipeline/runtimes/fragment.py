@@ -20,6 +20,7 @@ from tidemill.pipeline.errors import StepAborted
 from tidemill.pipeline.exchange import Parcel
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.plan.node import SparkSelect
+from tidemill.pipeline.runtimes.functions import Functions, called_by
 from tidemill.pipeline.zset import ZSet
 
 PARCEL_FIELDS = (
@@ -30,6 +31,8 @@ PARCEL_FIELDS = (
     StructField("blob", BinaryType()),
 )
 _WEIGHT = "weight"
+_TOLD = re.compile(r"AS `(out\d+)`")
+_COLUMN = re.compile(r"\bc\d+\b")
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")
 _OF_DATA = re.compile(r"SQLSTATE: 2[12]")  # data exceptions, and rows that are too many
 
@@ -49,7 +52,7 @@ def schema_of(circuit: Circuit, stage: int) -> StructType:
     fragments = leaving(circuit, stage)
     if fragments:
         fields.append(StructField(_WEIGHT, LongType()))
-    inputs = [StructField(_sent(at), _columns(_input_schema(circuit, at))) for at in fragments]
+    inputs = [StructField(_sent(at), _columns(_read(circuit, at))) for at in fragments]
     return StructType([*fields, *inputs])
 
 
@@ -104,15 +107,15 @@ def widen(batch: pa.RecordBatch, circuit: Circuit, stage: int) -> pa.RecordBatch
     if not fragments:
         return batch
     fields = {_WEIGHT: pa.int64()}
-    fields |= {_sent(at): pa.struct(_named(_input_schema(circuit, at))) for at in fragments}
+    fields |= {_sent(at): pa.struct(_named(_read(circuit, at))) for at in fragments}
     columns = {name: batch.column(name) for name in batch.schema.names}
     nulls = {name: pa.nulls(len(batch), kind) for name, kind in fields.items() if name not in columns}
     names = [field.name for field in PARCEL_FIELDS] + list(fields)
     return pa.RecordBatch.from_pydict({name: (columns | nulls)[name] for name in names})
 
 
-def send(parcel: Parcel) -> pa.RecordBatch:
-    """The rows of a parcel to a fragment, as rows of Spark."""
+def send(parcel: Parcel, circuit: Circuit) -> pa.RecordBatch:
+    """The rows of a parcel to a fragment, as rows of Spark, of which it gets the columns that it reads."""
     count = len(parcel.rows)
     numbers = {
         name: pa.array(np.full(count, value, np.int32))
@@ -122,10 +125,9 @@ def send(parcel: Parcel) -> pa.RecordBatch:
             strict=True,
         )
     }
-    fields = _named(parcel.rows.schema)
-    columns = [
-        column.cast(field.type) for column, field in zip(parcel.rows.rows.columns, fields, strict=True)
-    ]
+    read = _read(circuit, parcel.node)
+    fields = _named(read)
+    columns = [parcel.rows.rows.column(at).cast(field.type) for at, field in zip(read, fields, strict=True)]
     rows = pa.StructArray.from_arrays(columns, fields=fields)
     return pa.RecordBatch.from_pydict(
         numbers
@@ -150,7 +152,9 @@ def receive(batch: pa.RecordBatch, circuit: Circuit, stage: int) -> Iterator[Par
             yield Parcel(mine.column("dest")[0].as_py(), stage, position, 0, ZSet(columns, weights))
 
 
-def as_abort(error: PySparkException | Py4JError, circuit: Circuit) -> StepAborted | None:
+def as_abort(
+    error: PySparkException | Py4JError, circuit: Circuit, functions: Functions
+) -> StepAborted | None:
     """The error of a job as one of the data, when a fragment raised it; else None."""
     fragments = [at for at, node in enumerate(circuit.nodes) if isinstance(node, SparkSelect)]
     text = str(error)
@@ -162,10 +166,21 @@ def as_abort(error: PySparkException | Py4JError, circuit: Circuit) -> StepAbort
     message = _CONDITION.search(text)
     if not message and "Error" not in text:
         return None
+    fragments = _blamed(text, circuit, functions) or fragments
     views = dict.fromkeys(name for at in fragments for name in circuit.views_above(at))
     operator = f"sparkselect {fragments[0]}" if len(fragments) == 1 else "sparkselect"
     said = message[0] if message else text.strip().splitlines()[-1]
     return StepAborted(said.strip(), view=", ".join(views), operator=operator)
+
+
+def _blamed(text: str, circuit: Circuit, functions: Functions) -> list[int]:
+    """The fragments that an error tells of: by a Python function, or by the SQL that Spark points at."""
+    raised, told = functions.in_trace(text), set(_TOLD.findall(text))
+    return [
+        at
+        for at, node in enumerate(circuit.nodes)
+        if isinstance(node, SparkSelect) and (raised & called_by(node) or _received(at) in told)
+    ]
 
 
 def _sent(position: int) -> str:
@@ -176,15 +191,24 @@ def _received(position: int) -> str:
     return f"out{position}"
 
 
-def _input_schema(circuit: Circuit, position: int) -> pa.Schema:
-    return circuit.nodes[circuit.nodes[position].inputs[0]].schema
+def _read(circuit: Circuit, position: int) -> dict[int, pa.DataType]:
+    """The types of the input's columns, by position, that a fragment speaks of, or the first.
+
+    A text may say c7 without meaning a column: then that one goes along for nothing.
+    """
+    node = circuit.nodes[position]
+    assert isinstance(node, SparkSelect)
+    spoken = set(_COLUMN.findall(" ".join((*node.columns, node.where or ""))))
+    schema = circuit.nodes[node.inputs[0]].schema
+    every = [(at, field.type) for at, field in enumerate(schema)]
+    return dict([column for column in every if f"c{column[0]}" in spoken] or every[:1])
 
 
-def _named(schema: pa.Schema) -> list[pa.Field]:
+def _named(read: dict[int, pa.DataType]) -> list[pa.Field]:
     """The fields as Spark's tasks give and take them; large arrays are unknown to it."""
-    return [pa.field(f"c{at}", types.plain(field.type)) for at, field in enumerate(schema)]
+    return [pa.field(f"c{at}", types.plain(kind)) for at, kind in read.items()]
 
 
-def _columns(schema: pa.Schema) -> StructType:
-    fields = [pa.field(f"c{at}", field.type) for at, field in enumerate(schema)]
+def _columns(read: dict[int, pa.DataType]) -> StructType:
+    fields = [pa.field(f"c{at}", kind) for at, kind in read.items()]
     return StructType.fromJson(types.schema_to_spark(pa.schema(fields)))

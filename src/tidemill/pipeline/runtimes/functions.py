@@ -22,6 +22,7 @@ from tidemill.pipeline.plan.node import SparkSelect
 from tidemill.pipeline.runtimes.code import code_hash
 
 CALLED = re.compile(r"`((?:[^`]|``)+@[0-9a-f]{16})`\(")
+TRACE = re.compile(r'File "([^"]+)", line (\d+)')
 UDF = "org.apache.spark.sql.execution.python.UserDefinedPythonFunction"
 
 
@@ -72,6 +73,11 @@ class Functions:
                 raise StepFailed(_missing(plain, views, other=any(f"{plain}@" in one for one in there)))
             self._known[name] = by_code[code]
 
+    def in_trace(self, trace: str) -> set[str]:
+        """Those that a Python traceback goes through, by the names that fragments use."""
+        places = {(file, int(line)) for file, line in TRACE.findall(trace)}
+        return {name for name, function in self._known.items() if places & _places_of(function)}
+
     def _registered(self) -> Iterator[JavaObject]:
         """The session's own functions in Python."""
         java: Any = self._spark._jvm
@@ -106,11 +112,14 @@ def called_in(circuit: Circuit) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for position, node in enumerate(circuit.nodes):
         if isinstance(node, SparkSelect):
-            for text in (*node.columns, node.where or ""):
-                for name in CALLED.findall(text):
-                    views = found.get(name.replace("``", "`"), ())
-                    found[name.replace("``", "`")] = (*views, *circuit.views_above(position))
+            for name in called_by(node):
+                found[name] = (*found.get(name, ()), *circuit.views_above(position))
     return {name: tuple(dict.fromkeys(views)) for name, views in found.items()}
+
+
+def called_by(node: SparkSelect) -> set[str]:
+    texts = " ".join((*node.columns, node.where or ""))
+    return {name.replace("``", "`") for name in CALLED.findall(texts)}
 
 
 def command_of(function: JavaObject) -> bytes:
@@ -124,6 +133,13 @@ def _name_of(function: JavaObject) -> str:
     if isinstance(loaded, Broadcast):
         raise Refused(f"{name} holds too much data to go with a view: make that a table, and join it")
     return f"{name}@{code_hash(loaded[0], kind, str(function.evalType()))}"
+
+
+def _places_of(function: JavaObject) -> set[tuple[str, int]]:
+    """The lines of its text."""
+    body, _ = pickle.loads(command_of(function))
+    code = getattr(body if hasattr(body, "__code__") else type(body).__call__, "__code__", None)
+    return {(code.co_filename, line) for *_, line in code.co_lines()} if code else set()
 
 
 def _missing(name: str, views: tuple[str, ...], *, other: bool) -> str:

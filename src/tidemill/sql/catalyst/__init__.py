@@ -9,7 +9,8 @@ as SQL over columns c0, c1, …
 
 Read `session`, `plans`, `expression`, `literal`, `fragment`, `spelling`; `changing`, `clocks` and
 `settings` guard the answers, `columns` and `table` the types that are kept; `origin` tells where all of it
-stands in the user's text, `recompute` has Spark run a query from scratch.
+stands in the user's text, `recompute` has Spark run a query from scratch, or a frame over
+other `leaves`.
 """
 
 from pyspark.sql import DataFrame as Frame
@@ -34,7 +35,8 @@ def read(frames: Frames, frame: Frame, names: tuple[str, ...] = ()) -> AnyRelati
     plan = settled(frames, frame)
     check_columns(analyzed, names)
     check_unordered(analyzed)
-    return Reader(frames, Fragments(frames, analyzed), PLANS).read(frames.optimized(frame, plan))
+    with frames.active(frame._jdf.sparkSession()):
+        return Reader(frames, Fragments(frames, analyzed), PLANS).read(frames.optimized(frame, plan))
 
 
 __all__ = [

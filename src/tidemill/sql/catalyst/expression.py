@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from py4j.java_gateway import JavaObject
+from py4j.java_gateway import JavaClass, JavaObject
 
 from tidemill.pipeline.errors import Place, Refused
 from tidemill.pipeline.plan.expression import Call, Column, Tree
@@ -35,6 +35,9 @@ SUBQUERIES = {
 }
 OPTIONS = {"timeZoneId": "zone", "escapeChar": "escape"}
 """Our names of Catalyst's fields, where they differ; those that say how to fail are the option `mode`."""
+POLICY = ("policy", "spark.sql.legacy.timeParserPolicy")
+SETTINGS = {"DateFormatClass": POLICY, "FromUnixTime": POLICY}
+"""By Catalyst's class, our name of a setting that decides what it does, and Spark's."""
 CHANGING = {
     "CurrentTime": "current_time()",
     "Rand": "rand()",
@@ -126,7 +129,7 @@ def read(node: JavaObject, scope: Scope) -> Tree:
         moved = intervals.there_and_back(arguments[0], spark_type)
     elif kind == "TimestampAddInterval":
         moved = intervals.moved(arguments[0], node, lambda part: read(part, scope))
-    return moved or Call(spark_type, kind, arguments, options(node))
+    return moved or Call(spark_type, kind, arguments, options(node) | _settings(node, kind))
 
 
 def _refuse(node: JavaObject, kind: str) -> None:
@@ -171,6 +174,15 @@ def options(node: JavaObject) -> dict[str, str]:
         key, text = _option(name, value)
         found[key] = text
     return found
+
+
+def _settings(node: JavaObject, kind: str) -> dict[str, str]:
+    """What the active session says of the setting that the node asks for when it is evaluated."""
+    if kind not in SETTINGS:
+        return {}
+    ours, name = SETTINGS[kind]
+    session = JavaClass("org.apache.spark.sql.internal.SQLConf", node._gateway_client).get()
+    return {ours: str(session.getConfString(name))}
 
 
 def _option(name: str, value: Any) -> tuple[str, str]:

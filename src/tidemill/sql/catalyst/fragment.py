@@ -7,7 +7,7 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidemill.pipeline.errors import Refused
@@ -17,6 +17,7 @@ from tidemill.sql.catalyst.origin import place_of_word, written
 from tidemill.sql.catalyst.session import Frames, jvm, unlogged
 from tidemill.sql.catalyst.spelling import Spelling
 
+NESTED = {"ArrayType", "StructType", "MapType"}
 LONGEST = 100
 """So much of an expression is shown in a message."""
 
@@ -86,8 +87,11 @@ class Fragments:
         children = items(node.children())
         if not children:
             return node
-        renamed = [self._renamed(child, scope, columns) for child in children]
-        return node.withNewChildren(jvm(self._spark).org.apache.spark.api.python.PythonUtils.toSeq(renamed))
+        return _with_children(self._spark, node, [self._renamed(child, scope, columns) for child in children])
+
+
+def _with_children(spark: SparkSession, node: JavaObject, children: list[JavaObject]) -> JavaObject:
+    return node.withNewChildren(jvm(spark).org.apache.spark.api.python.PythonUtils.toSeq(children))
 
 
 def _reads_back(text: str, wanted: JavaObject, frame: DataFrame) -> bool:
@@ -99,5 +103,20 @@ def _reads_back(text: str, wanted: JavaObject, frame: DataFrame) -> bool:
     if kind_of(plan) == "Project" and kind_of(wanted) == "PythonUDF":
         plan = plan.child()
         return kind_of(plan).endswith("EvalPython") and bool(plan.udfs().head().semanticEquals(wanted))
-    found = items(plan.expressions())
-    return any(kind_of(one) == "Alias" and one.child().semanticEquals(wanted) for one in found)
+    found = [one.child() for one in items(plan.expressions()) if kind_of(one) == "Alias"]
+    if any(one.semanticEquals(wanted) for one in found):
+        return True
+    loose = _loose(frame.sparkSession, wanted)
+    return any(_loose(frame.sparkSession, one).semanticEquals(loose) for one in found)
+
+
+def _loose(spark: SparkSession, node: JavaObject) -> JavaObject:
+    """The expression with arrays, structs and maps as constants in which there may be NULL.
+
+    A constant tells by its type that there is none in it, or not, by what it was once compared with.
+    """
+    if kind_of(node) == "Literal" and kind_of(node.dataType()) in NESTED:
+        literal = jvm(spark).org.apache.spark.sql.catalyst.expressions.Literal
+        return literal(node.value(), node.dataType().asNullable())
+    children = items(node.children())
+    return _with_children(spark, node, [_loose(spark, child) for child in children]) if children else node

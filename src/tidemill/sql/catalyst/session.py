@@ -120,12 +120,12 @@ class Frames:
         fails over the query, as it does for some that it has found to be well-formed.
         """
         session = frame._jdf.sparkSession()
-        with self._active(session), told_by_spark():
+        with self.active(session), told_by_spark():
             plan = analyzed or frame._jdf.queryExecution().analyzed()
             return session.sessionState().optimizer().execute(plan)
 
     @contextmanager
-    def _active(self, session: JavaObject) -> Iterator[None]:
+    def active(self, session: JavaObject) -> Iterator[None]:
         """Within it, Spark's rules follow that session's settings."""
         sessions = jvm(self.spark).org.apache.spark.sql.classic.SparkSession
         before = sessions.getActiveSession()

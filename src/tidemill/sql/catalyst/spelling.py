@@ -18,7 +18,7 @@ TRY = {
     "Remainder": "try_mod",
 }
 NAMES = {"CreateNamedStruct": "named_struct", "ArraysZip": "arrays_zip"}
-FAILING = {"ElementAt", "MakeTimestamp", "VariantGet"}
+FAILING = {"ElementAt", "MakeInterval", "MakeTimestamp", "VariantGet"}
 """Functions with a twin that tries, which is NULL where they fail."""
 PARSED = {"JsonToStructs": "from_json", "CsvToStructs": "from_csv", "XmlToStructs": "from_xml"}
 REPLACED = {"StaticInvoke", "Invoke"}
@@ -131,6 +131,8 @@ class _Printer:
             case "LambdaFunction":
                 variables = children[1] if len(children) == 2 else f"({', '.join(children[1:])})"
                 return f"{variables} -> {children[0]}"
+            case "NamedArgumentExpression":
+                return f"{quoted(node.key())} => {children[0]}"
             case "Literal" if node.value() is None:
                 return f"CAST(NULL AS {node.dataType().sql()})"
             case "ArraysZip":

@@ -29,7 +29,7 @@ INFIX = {
 QUIET = {"mode": "ANSI"}
 """An option with this value says nothing new."""
 ADDRESS = re.compile(r"\b(Unsafe|Generic)\w+@")
-HIDDEN = {"zone", "fromType", "toType"}
+HIDDEN = {"zone", "policy", "fromType", "toType"}
 """Options that say what the pipeline's settings or the types of the expression say."""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tidemill.pipeline.errors import Refused
 from tidemill.pipeline.plan.expression import Column, Tree, columns_of, shift
 from tidemill.pipeline.plan.node import SparkSelect
 from tidemill.sql.lower.builder import Builder, Rows
@@ -67,9 +68,27 @@ def in_spark(
         theirs = iter(back.columns[len(needed) :])
         trees = (next(theirs) if one.unproved else shift(one.tree, places) for one in columns)
         return build.select(back, None, tuple(trees), schema)
+    _check_fields(rows.schema)
+    _check_fields(schema)
     texts = tuple(column.reasoned_sql for column in columns)
     node = SparkSelect((build.put(rows),), schema, where.reasoned_sql if where else None, texts)
     return build.all_of(build.add(node))
+
+
+def _check_fields(kind: Any) -> None:
+    """Refuse a struct with two fields of one name within the type: rows go to Spark and back by name."""
+    parts = [kind[one] for one in ("elementType", "keyType", "valueType") if one in kind]
+    parts += [field["type"] for field in kind.get("fields", ())]
+    for part in parts:
+        if not isinstance(part, dict):
+            continue
+        names = [field["name"] for field in part.get("fields", ())]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise Refused(
+                f"a struct with two fields {twice} beside a function that only Spark computes: "
+                "name them apart, with named_struct('a', …, 'b', …)"
+            )
+        _check_fields(part)
 
 
 def same(rows: Rows) -> tuple[Scalar, ...]:

@@ -91,7 +91,7 @@ def test_a_table_is_full_when_there_are_no_more_keys() -> None:
 
 
 def test_a_key_that_cannot_be_counted_is_refused_by_name() -> None:
-    with pytest.raises(Refused, match="column list: no rows can be invented for a primary key of this type"):
+    with pytest.raises(Refused, match="table t: column list: no keys of this type can be invented"):
         table(0, names=("list", "i")).rows(np.arange(3), np.arange(3))
 
 

@@ -10,7 +10,7 @@ from tidemill.app.demo.figures import Figures, ViewFigures
 from tidemill.app.demo.screen import WIDTH, board, line, shown
 
 SALES = ViewFigures(
-    "sales", ("category", "bids"), (("art", "12"), ("books", "7"), ("maps", "5")), 6, 900.0, 2
+    "sales", ("category", "bids"), (("art", "12"), ("books", "7"), ("maps", "5")), 6, 200.0, 900.0, 2
 )
 HOT = ViewFigures("hot", ("place", "item"), (("1", "globe 7"),), 5)
 FIGURES = Figures(
@@ -41,14 +41,15 @@ def test_a_board_has_views_rows_times_and_what_was_checked() -> None:
     assert "art · 12" in text
     assert "globe 7" in text
     [sales] = [row for row in text.splitlines() if "sales" in row]
-    assert [cell.strip() for cell in sales.split("│")[4:-1]] == ["", "900 ms", "3.6", "2"]
+    assert [cell.strip() for cell in sales.split("│")[4:-1]] == ["200 ms", "900 ms", "4.5", "2"]
+    assert "step of one view: without the operators that only others need" in text
     assert "answers compared with Spark's: 2, all equal" in text
 
 
 def test_what_was_not_measured_yet_is_left_open() -> None:
     [hot] = [row for row in drawn(FIGURES).splitlines() if " hot " in row]
 
-    assert [cell.strip() for cell in hot.split("│")[5:-1]] == ["-", "-", "0"]
+    assert [cell.strip() for cell in hot.split("│")[4:-1]] == ["-", "-", "-", "0"]
 
 
 def test_all_views_are_compared_once_each_was_measured() -> None:
@@ -103,7 +104,7 @@ def test_without_a_terminal_that_has_room_there_is_a_line_for_each_check(
 
     assert console.export_text() == ""
     assert lines == [line(FIGURES, SALES), line(WRONG, WRONG.views[1])]
-    assert "sales, 6 rows: Spark from scratch 900 ms, 3.6 times a step; equal" in lines[0]
+    assert "sales, 6 rows: 200 ms for it alone, Spark from scratch 900 ms, 4.5 times that; equal" in lines[0]
     assert lines[1].endswith("1 of 4 answers WRONG")
 
 
@@ -123,8 +124,9 @@ def test_figures_are_one_document_for_programs() -> None:
 
     assert document["views"]["sales"] == {
         "rows": 6,
+        "step_ms": 200.0,
         "recompute_ms": 900.0,
-        "ratio": 3.6,
+        "ratio": 4.5,
         "checked": 2,
         "wrong": 0,
     }

@@ -1,8 +1,8 @@
 import pyarrow as pa
 import pytest
 
-from tidemill.pipeline.expressions import compile  # noqa: A004
-from tidemill.pipeline.expressions.letters import upper
+from tidemill.pipeline.expressions import compile, supports  # noqa: A004
+from tidemill.pipeline.expressions.letters import lower, upper
 from tidemill.pipeline.expressions.points import points
 from tidemill.pipeline.plan.expression import Tree, call, column, literal
 
@@ -51,9 +51,40 @@ def test_letters_that_become_several_do_so_in_their_row_only() -> None:
     assert upper(text.slice(3)).to_pylist() == ["FIN"]
 
 
+def test_a_capital_sigma_is_final_at_the_end_of_a_word() -> None:
+    text = pa.array(["XΣ", None, "ΣXΣ Σ XΣ.", "XΣ'X", "İΣ", "À\ua7daΣ"], TEXT)
+
+    assert lower(text).to_pylist() == ["xς", None, "σxς σ xς.", "xσ'x", "i̇ς", "à\ua7dbς"]  # noqa: RUF001
+    assert lower(text.slice(4)).to_pylist() == ["i̇ς", "à\ua7dbς"]
+
+
 def test_a_percent_sign_matches_across_lines() -> None:
     rows = pa.record_batch([pa.array(["a\nb", "a%b", "ab"], TEXT)], names=["text"])
     flag = pa.bool_()
 
     assert values(call("Like", S, literal("a%b", TEXT), type=flag, escape="\\"), rows) == [True, True, True]
     assert values(call("Like", S, literal("a/%b", TEXT), type=flag, escape="/"), rows) == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, ["a", "", None]), (-2, ["b.c", "", None]), (3, ["a.b.c", "", None])]
+)
+def test_what_is_before_or_after_so_many_delimiters(count: int, expected: list[object]) -> None:
+    rows = pa.record_batch([pa.array(["a.b.c", "", None], TEXT)], names=["text"])
+
+    assert (
+        values(call("SubstringIndex", S, literal(".", TEXT), literal(count, INT), type=TEXT), rows)
+        == expected
+    )
+
+
+def test_delimiters_that_overlap_are_for_spark() -> None:
+    tree = call("SubstringIndex", S, literal("aba", TEXT), literal(1, INT), type=TEXT)
+
+    assert supports(tree) is not None
+
+
+def test_the_first_translation_of_a_sign_counts_and_one_without_is_dropped() -> None:
+    tree = call("StringTranslate", S, literal("日a日😀", TEXT), literal("ab]", TEXT), type=TEXT)
+
+    assert values(tree) == ["", "bab", None, "é"]

@@ -32,10 +32,11 @@ PLANS: dict[str, Read] = {
     "UnionLoop": read_loop,
     "UnionLoopRef": read_again,
     "GlobalLimit": read_limit,
-    "LocalLimit": read_limit,
     "Offset": read_limit,
     "WindowGroupLimit": read_group_limit,
     "Window": read_window,
+    # Found alone, Catalyst has put it there since a limit further up takes no more rows.
+    "LocalLimit": read_same,
     "Sort": read_same,
     "Repartition": read_same,
     "RepartitionByExpression": read_same,

@@ -12,7 +12,7 @@ from tidemill.sql.catalyst.origin import origin_of, place_of_word, words_of, wri
 from tidemill.sql.catalyst.plans.reader import Reader
 from tidemill.sql.catalyst.plans.refusal import refusal
 from tidemill.sql.catalyst.plans.schema import attributes, same, schema_of
-from tidemill.sql.catalyst.plans.subquery import input_of, with_values
+from tidemill.sql.catalyst.plans.subquery import Input, input_of, with_values
 from tidemill.sql.relation import RANKINGS, AnyRelation
 
 LIMITS = {"GlobalLimit", "LocalLimit"}
@@ -104,6 +104,7 @@ def read_order(
 
 
 def _project(reader: Reader, plan: JavaObject, child: AnyRelation) -> relation.Project:
-    scope, schema = attributes(plan.child()), schema_of(plan.child())
-    columns = tuple(reader.scalar(column, scope, schema) for column in items(plan.projectList()))
-    return relation.Project(schema_of(plan), origin_of(plan), child, columns)
+    nodes, below = items(plan.projectList()), plan.child()
+    rows = with_values(reader, Input(child, attributes(below), schema_of(below)), nodes)
+    columns = tuple(reader.scalar(node, rows.scope, rows.schema) for node in nodes)
+    return relation.Project(schema_of(plan), origin_of(plan), rows.rows, columns)

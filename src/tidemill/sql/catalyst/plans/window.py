@@ -24,13 +24,14 @@ PLACES = {"RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist"}
 def read_window(reader: Reader, plan: JavaObject) -> relation.Window | relation.Project:
     """The child's columns and those of the functions.
 
-    Catalyst may have made another expression around a function, or a constant of it.
+    Catalyst may have made another expression around a function, or a constant of it, or have put a column of
+    the child beside, by which a lateral join finds the rows.
     """
     child, scope, schema = plan.child(), attributes(plan.child()), schema_of(plan.child())
     order = read_order(reader, items(plan.orderSpec()), scope, schema)
     keys = tuple(reader.scalar(key, scope, schema) for key in items(plan.partitionSpec()))
-    aliases = items(plan.windowExpressions())
-    named = [(alias.name(), window) for alias in aliases if (window := _window_in(alias.child())) is not None]
+    made = items(plan.windowExpressions())
+    named = [(one.name(), window) for one in made if (window := _window_in(one)) is not None]
     windows = [window for _, window in named]
     found = []
     for window in windows:
@@ -39,7 +40,7 @@ def read_window(reader: Reader, plan: JavaObject) -> relation.Window | relation.
         edges = (_edge(reader, frame, side, order) for side in (frame.lower(), frame.upper()))
         found.append(WindowFunction(function, *edges))
     whole, origin = schema_of(plan), origin_of(plan)
-    if all(kind_of(alias.child()) == WINDOW for alias in aliases):
+    if all(kind_of(_value(one)) == WINDOW for one in made):
         return relation.Window(whole, origin, reader.read(child), keys, order, tuple(found))
     fields = [nullable(name, _type(window)) for name, window in named]
     inner = {"type": "struct", "fields": [*schema["fields"], *fields]}
@@ -57,6 +58,10 @@ def _window_in(node: JavaObject) -> JavaObject | None:
     return next((window for window in inner if window is not None), None)
 
 
+def _value(named: JavaObject) -> JavaObject:
+    return named.child() if kind_of(named) == "Alias" else named
+
+
 def _around(reader: Reader, plan: JavaObject, windows: list[JavaObject], schema: Any) -> tuple[Scalar, ...]:
     """The child's columns, and what is made of the values of the functions, which follow them."""
     columns = items(plan.child().output())
@@ -68,13 +73,13 @@ def _around(reader: Reader, plan: JavaObject, windows: list[JavaObject], schema:
     scope = Scope(attributes(plan.child()).attributes, places)
     kept = [reader.scalar(column, scope, schema) for column in columns]
     number = len(columns)
-    for alias in items(plan.windowExpressions()):
-        if kind_of(alias.child()) == WINDOW:
+    for one in items(plan.windowExpressions()):
+        if kind_of(_value(one)) == WINDOW:
             value = Column(schema["fields"][number]["type"], number)
             kept.append(Scalar(value, None, lambda: ""))
         else:
-            kept.append(reader.scalar(alias, scope, schema))
-        number += _window_in(alias.child()) is not None
+            kept.append(reader.scalar(one, scope, schema))
+        number += _window_in(one) is not None
     return tuple(kept)
 
 
