@@ -5,6 +5,7 @@ Each test has a driver process of its own; a step is caught in the middle by a f
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from crash.spark_child import DEADLINE_S, KEYS, ROWS
@@ -75,6 +76,27 @@ def test_a_pipeline_whose_driver_is_killed_in_a_step_goes_on_in_another(tmp_path
             assert other.ask("view totals") == totals(1)
             assert other.ask("step") == 1
             check(other, 2)
+
+
+def test_a_pipeline_whose_jvm_is_killed_says_so_and_goes_on_in_another_process(
+    tmp_path: Path, java: Java
+) -> None:
+    with Driver(tmp_path, java) as driver:
+        fill(driver)
+        [jvm] = [child for child in psutil.Process(driver.process.pid).children() if "java" in child.name()]
+        jvm.kill()
+        for _ in range(2):  # the first finds a connection cut, the next none
+            driver.begin("step")
+            answer = driver.answer()
+            assert answer["error"] == "StepFailed"
+        assert "Spark is gone" in answer["message"]
+        assert driver.ask("view totals") == totals(1)
+        driver.ask("close")
+
+    with Driver(tmp_path, java) as other:
+        other.ask("open")
+        assert other.ask("step") == 1
+        check(other, 2)
 
 
 def test_a_step_that_hangs_fails_at_its_deadline(tmp_path: Path, java: Java) -> None:

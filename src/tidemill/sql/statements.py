@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 APPEND = "rows come and go with p.insert(), p.delete() and p.apply()"
 SESSION = "it belongs to the Spark session: do it there, before the pipeline is opened"
+BYTE_ORDER_MARK = "\ufeff"  # some editors begin a file with it
 INSTEAD = {
     "SELECT": "CREATE VIEW name AS SELECT …, and read it with p.view(name)",
     "WITH": "CREATE VIEW name AS WITH …, and read it with p.view(name)",
@@ -109,7 +110,7 @@ AnyStatement = CreateTable | CreateView | CreateRecursiveView | DropTable | Drop
 
 def parse(text: str) -> tuple[AnyStatement, ...]:
     """The statements of a script, in order. Raises `Refused`, with its place, for any other kind."""
-    return tuple(_statement(words) for words in split(text))
+    return tuple(_statement(words) for words in split(text.removeprefix(BYTE_ORDER_MARK)))
 
 
 def _statement(words: Words) -> AnyStatement:

@@ -43,6 +43,10 @@ def test_a_script_is_split_into_its_statements() -> None:
     assert (drop_table.name, drop_table.if_exists, drop_table.text) == ("bids", False, "drop table bids")
 
 
+def test_a_script_may_begin_with_a_byte_order_mark() -> None:
+    assert parse("\ufeff" + SCRIPT) == parse(SCRIPT)
+
+
 def test_a_query_is_kept_as_it_was_written() -> None:
     view = parse(SCRIPT)[1]
 

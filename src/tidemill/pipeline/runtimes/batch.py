@@ -142,9 +142,6 @@ class BatchRuntime:
         context, group = self.spark.sparkContext, f"{self._group}-{what.partition(' ')[0]}"
         if context._jsc is None:
             raise StepFailed(f"{what}: the Spark session was stopped")
-        context.setJobGroup(group, f"tidemill: {what}", interruptOnCancel=True)
-        context.setLocalProperty(TASK, task)
-        self._running.add(group)
         late = threading.Event()
 
         def cancel() -> None:
@@ -153,9 +150,16 @@ class BatchRuntime:
 
         timer = threading.Timer(deadline_s, cancel)
         timer.daemon = True
-        timer.start()
         try:
+            context.setJobGroup(group, f"tidemill: {what}", interruptOnCancel=True)
+            context.setLocalProperty(TASK, task)
+            self._running.add(group)
+            timer.start()
             return act()
+        except ConnectionError as error:
+            raise StepFailed(
+                f"{what}: Spark is gone ({error}): open the pipeline again with a new session"
+            ) from error
         except (PySparkException, Py4JError) as error:
             if late.is_set():
                 raise StepFailed(
@@ -166,7 +170,7 @@ class BatchRuntime:
         finally:
             timer.cancel()
             self._running.discard(group)
-            with suppress(Py4JError):  # the JVM itself may be gone
+            with suppress(Py4JError, ConnectionError):  # the JVM itself may be gone
                 context.setLocalProperty(TASK, None)  # type: ignore[arg-type]
                 context._jsc.clearJobGroup()
 
