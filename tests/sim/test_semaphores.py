@@ -13,12 +13,13 @@ from sim.network import SimBackend
 from sim.node import SimNode
 from sim.run import Simulation, Verdict, quiet_logs
 from sim.test_planted_bugs import first_breach
-from sim.world import SimLoop
+from sim.world import SimLoop, World
 from tidemill.base.ids import new_token
 from tidemill.cluster import LeaseLost, Seat
 from tidemill.cluster.lease import Grant, Timing, granted
 from tidemill.cluster.turns import Scene, keys_of, slot_of
 from tidemill.store import Fence, Lease, Store
+from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 
 SEEDS = 30
 SLOTS = 2
@@ -106,6 +107,31 @@ def test_slots_hold_for_every_seed_and_nobody_is_starved() -> None:
 
     assert not breaches, "\n".join(breaches)
     assert sum(verdict.acts for verdict in verdicts) > 10 * SEEDS
+
+
+def test_each_in_a_long_line_that_nobody_serves_costs_less_than_a_statement_a_second() -> None:
+    world = World(0)
+    loop = SimLoop(world, "node", 0.0, 1.0)  # type: ignore[abstract]
+    backend = MemoryBackend(MemoryServer(lambda: round(world.now * 1000)), "0.1.0")
+    stores = [Store(backend) for _ in range(30)]
+
+    async def hold(store: Store) -> None:
+        seat = Seat(store, "till", SLOTS, clock=loop.time, source=world.random)
+        await seat.acquire()
+        await seat.keep()
+
+    def come(store: Store) -> None:
+        loop.create_task(hold(store))
+
+    for at, store in enumerate(stores):
+        world.after(at / 10, partial(come, store))
+    world.run_until(10.0)
+    before = [store.statistics().calls for store in stores]
+    world.run_until(110.0)
+    calls = [store.statistics().calls - then for store, then in zip(stores, before, strict=True)]
+    loop.drain()
+
+    assert 100 >= max(calls) >= min(calls) > 0
 
 
 def _trusted_too_long(lease: Lease | None, holder: str, sent: float, timing: Timing) -> Grant | None:

@@ -1,6 +1,7 @@
 """What `Lock` and `Semaphore` have in common: a lease that a thread of this process renews."""
 
 import asyncio
+import contextlib
 import os
 import threading
 import weakref
@@ -166,7 +167,8 @@ class _Held:
     def leave(self) -> None:
         if self.pid == os.getpid():
             try:
-                self._thread.run(self._release(), timeout_s=LEAVE_S)
+                with contextlib.suppress(TimeoutError):
+                    self._thread.run(self._release(), timeout_s=LEAVE_S)
             finally:
                 self._thread.stop()
 

@@ -7,7 +7,7 @@ from tidemill.base.clock import Clock, boot_clock
 from tidemill.base.ids import new_token
 from tidemill.cluster.errors import LeaseLost
 from tidemill.cluster.lease import Grant, Timing, granted
-from tidemill.store import Collection, Fence, Lease, Store, StoreError
+from tidemill.store import Collection, Fence, Lease, Store, StoreError, Term, Write
 
 LOCKS = Collection("locks")
 
@@ -68,18 +68,16 @@ class Holding:
             await self._store.release(self._collection, {self.key: grant.term})
 
     async def give_up(self) -> None:
-        """Let go of the lock also if an attempt was broken off whose answer might have granted it.
+        """Let go of the lock also if an attempt was broken off whose answer might have granted it."""
+        term = await self._settle()
+        if term is not None:
+            await self._store.release(self._collection, {self.key: term})
 
-        That answer is waited for, as a request that is still under way could take the lock later on.
-        """
-        if self._asked is not None:
-            await asyncio.wait([self._asked])
-        if self.grant is not None:
-            await self.release()
-            return
-        found = await self._store.get(self._collection, self.key)
-        if found is not None and found.holder == self._token:
-            await self._store.release(self._collection, {self.key: found.term})
+    async def remove(self) -> None:
+        """Give up, and leave no document behind: for a lease that nobody else will want."""
+        term = await self._settle()
+        if term is not None:
+            await self._store.write([Write(self._collection, self.key, None, Term(term))])
 
     def fence(self) -> Fence:
         """What every write that the lock guards must carry."""
@@ -87,6 +85,20 @@ class Holding:
         if grant is None or not grant.trusted(self._clock()):
             raise LeaseLost(f"{self.key!r} is not held, or cannot be trusted any more")
         return Fence(self._collection, self.key, grant.term)
+
+    async def _settle(self) -> int | None:
+        """Trust it no longer, and tell under which term it may still be ours in the store.
+
+        The answer to an attempt that was broken off is waited for, as a request that is still under way could
+        take the lock later on.
+        """
+        if self._asked is not None:
+            await asyncio.wait([self._asked])
+        grant, self.grant = self.grant, None
+        if grant is not None:
+            return grant.term
+        found = await self._store.get(self._collection, self.key)
+        return found.term if found is not None and found.holder == self._token else None
 
     async def _attempt(self) -> float | None:
         """Try once: None when it is ours now, else the seconds until its lease runs out."""

@@ -23,6 +23,9 @@ SEEN_AT_ONCE = 10_000
 
 SWEPT_AT_ONCE = 100
 
+KEEP_SHARE = 0.5
+"""The share of a lease after which a waiter keeps its place. Seldom, as the place is all it can lose."""
+
 STEP_S = 0.01
 """By how much later each place in line looks when something changed, as those before it come first."""
 
@@ -56,6 +59,7 @@ class Seat:
         self._slot: Holding | None = None
         self._ticket: Holding | None = None
         self._kept = 0.0
+        self._keep_s = self._timing.ttl_s * KEEP_SHARE
 
     async def try_acquire(self) -> bool:
         """Take a slot if one is free now beyond those that others wait for."""
@@ -89,10 +93,11 @@ class Seat:
 
     async def give_up(self) -> None:
         """Let go of the slot, or of the place in line; also after an attempt that was broken off."""
-        held, self._slot, self._ticket = (self._slot, self._ticket), None, None
-        for lease in held:
-            if lease is not None:
-                await lease.give_up()
+        slot, ticket, self._slot, self._ticket = self._slot, self._ticket, None, None
+        if slot is not None:
+            await slot.give_up()
+        if ticket is not None:
+            await ticket.remove()
 
     def fence(self) -> Fence:
         """What every write that the slot guards must carry."""
@@ -114,7 +119,7 @@ class Seat:
     async def _keep_place(self) -> None:
         """Take a place in line, or keep it when that is due."""
         sent = self._clock()
-        if self._ticket is None or sent >= self._kept + self._timing.beat_s:
+        if self._ticket is None or sent >= self._kept + self._keep_s:
             self._ticket = self._ticket or self._lease(self._keys.ticket(self._token))
             self._kept = sent
             await self._ticket.try_acquire()
@@ -128,7 +133,7 @@ class Seat:
 
     async def _enter(self, number: int, scene: Scene) -> bool:
         """Take the slot, and clear up the line. False when another was quicker."""
-        if not await self._try_slot(number):
+        if not await self._try_slot(number, scene):
             return False
         own = [found for found in scene.line if found.holder == self._token]
         gone = [*own, *scene.lapsed][:SWEPT_AT_ONCE]
@@ -138,38 +143,37 @@ class Seat:
             self._ticket = None
         return True
 
-    async def _try_slot(self, number: int) -> bool:
+    async def _try_slot(self, number: int, scene: Scene) -> bool:
         slot = self._slot = self._lease(self._keys.slot(number))
         if not await slot.try_acquire():
             return False
         # It may have been made smaller since we looked: whoever did so must not find newcomers afterwards.
-        if number < await size(self._store, self.name):
+        seen = await look(self._store, self._keys, scene.now)
+        if number < (seen.slots or 0) and len(seen.held) <= (seen.slots or 0):
             return True
         await slot.release()
         return False
 
     async def _rest(self, watch: Watch, scene: Scene) -> None:
-        """Wait until something changed, a lease in the way has run out, or the place has to be kept."""
-        idle = idle_ms(scene, self._token, round(self._timing.beat_s * 1000))
-        try:
-            async with asyncio.timeout(idle / 1000 + self._source.random() * self._timing.spread_s):
-                await watch.wait()
-        except TimeoutError:
-            return
-        await asyncio.sleep(min(place(scene, self._token) * STEP_S, self._timing.spread_s))
+        """Wait until something changed or a lease in the way has run out, and keep the place meanwhile."""
+        spread_s = self._timing.spread_s
+        until = self._clock() + idle_ms(scene, self._token) / 1000 + self._source.random() * spread_s
+        while (now := self._clock()) < until:
+            try:
+                async with asyncio.timeout(min(until, self._kept + self._keep_s) - now):
+                    await watch.wait()
+            except TimeoutError:
+                await self._keep_place()
+            else:
+                await asyncio.sleep(min(place(scene, self._token) * STEP_S, spread_s))
+                return
 
 
-async def look(store: Store, keys: Keys) -> Scene:
-    """A semaphore as it stands."""
-    now = await store.now()
+async def look(store: Store, keys: Keys, now: int | None = None) -> Scene:
+    """A semaphore as it stands, or what of it had not run out by an earlier `now`."""
+    now = await store.now() if now is None else now
     page = await store.find(SEMAPHORES, ge("key", keys.prefix), lt("key", keys.end), limit=SEEN_AT_ONCE)
     return scene_of(keys, page.documents, now)
-
-
-async def size(store: Store, name: str) -> int:
-    """How many slots there are; 0 when nobody said so yet."""
-    found = await store.get(SEMAPHORES, keys_of(name).size)
-    return 0 if found is None else int(found.body["slots"])
 
 
 async def resize(store: Store, name: str, slots: int) -> None:

@@ -102,10 +102,13 @@ def turn(scene: Scene, token: str) -> int | None:
     return free[at]
 
 
-def idle_ms(scene: Scene, token: str, most_ms: int) -> int:
-    """How long nothing can change for `token` but by somebody's act, of which one is told; or `most_ms`.
+def idle_ms(scene: Scene, token: str) -> int:
+    """How long `token`, whose turn it is not, will have none unless somebody acts, of which one is told.
 
-    The first to expire of those who are in, and of those who are before it in line.
+    Until as many of those who are in or come before it have run out as are in its way.
     """
-    others = [*scene.held.values(), *scene.line[: place(scene, token)]]
-    return min([most_ms, *(found.expire - scene.now for found in others)])
+    at = place(scene, token)
+    in_the_way = at - ((scene.slots or 0) - len(scene.held))
+    others = [*scene.held.values(), *scene.line[:at]]
+    ends = sorted(found.expire - scene.now for found in others)
+    return min(ends[in_the_way:], default=0)

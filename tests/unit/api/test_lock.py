@@ -4,10 +4,12 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 import tidemill
+from proxy import CuttingProxy
 from tidemill.base.bridge import LoopThread
 from tidemill.cluster.lock import LOCKS
 from tidemill.store import Fenced, Unavailable, open_store
@@ -160,7 +162,24 @@ def test_an_attempt_that_ran_out_of_time_leaves_the_lock_free(postgres_url: str)
         lock = tidemill.Lock(postgres_url, f"report-{attempt}", ttl_s=60)
         if lock.acquire(timeout_s=0.001 + attempt * 0.0007):
             lock.release()
-        assert tidemill.Lock(postgres_url, f"report-{attempt}").acquire(timeout_s=10)
+        assert tidemill.Lock(postgres_url, f"report-{attempt}", ttl_s=60).acquire(timeout_s=30)
+
+
+def test_letting_go_raises_nothing_when_the_store_has_stopped_answering(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.api.leased.LEAVE_S", 0.2)
+    parts = urlsplit(postgres_url)
+    with LoopThread() as loop:
+        proxy = CuttingProxy(str(parts.hostname), parts.port or 0)
+        loop.run(proxy.__aenter__())
+        between = parts._replace(netloc=f"{parts.username}@127.0.0.1:{proxy.port}").geturl()
+        with tidemill.Lock(between, "report", ttl_s=60) as lock:
+            loop.loop.call_soon_threadsafe(proxy.stall)
+        loop.run(proxy.__aexit__(None, None, None))
+
+    assert not lock.held
+    assert not tidemill.Lock(postgres_url, "report", ttl_s=60).acquire(blocking=False)
 
 
 def test_a_file_that_was_replaced_is_not_a_lock_any_more(tmp_path: Path) -> None:

@@ -186,4 +186,4 @@ def test_an_attempt_that_ran_out_of_time_leaves_the_slot_free(postgres_url: str)
         semaphore = gpu(postgres_url, 1, ttl_s=60)
         if semaphore.acquire(timeout_s=0.001 + attempt * 0.002):
             semaphore.release()
-        assert gpu(postgres_url, 1).acquire(timeout_s=10)
+        assert gpu(postgres_url, 1, ttl_s=60).acquire(timeout_s=30)

@@ -158,6 +158,27 @@ async def test_a_slot_that_was_taken_away_between_the_look_and_the_hold_is_not_e
         assert list((await seen(store)).held) == [0]
 
 
+async def test_one_who_looked_before_it_was_made_smaller_does_not_come_in_while_too_many_are() -> None:
+    class ShrunkMeanwhile(Store):
+        async def hold(
+            self, collection: Collection, keys: Sequence[str], holder: str, ttl_ms: int
+        ) -> dict[str, Lease]:
+            if holder == "newcomer":
+                await resize(self, "gpu", 2)
+            return await super().hold(collection, keys, holder, ttl_ms)
+
+    async with ShrunkMeanwhile(MemoryBackend(MemoryServer(), "0.1.0")) as store:
+        seats = [await entered(store, 4) for _ in range(4)]
+        await seats[0].give_up()
+        await seats[1].give_up()
+        newcomer = Seat(store, "gpu", 4, token="newcomer")
+
+        assert not await newcomer.try_acquire()
+        assert sorted((await seen(store)).held) == [2, 3]
+        await seats[2].give_up()
+        assert await newcomer.try_acquire()
+
+
 async def test_the_first_number_of_slots_stands_until_it_is_changed() -> None:
     async with open_store("memory:") as store:
         await entered(store, 1)
@@ -179,6 +200,21 @@ async def test_an_attempt_that_was_broken_off_leaves_neither_a_ticket_nor_a_slot
 
         left = await seen(store)
         assert (dict(left.held), left.line) == ({}, ())
+
+
+async def test_those_who_waited_in_vain_leave_no_documents_behind() -> None:
+    async with open_store("memory:") as store:
+        await entered(store)
+        for _ in range(3):
+            waiter = Seat(store, "gpu", 1)
+            waiting = asyncio.create_task(waiter.acquire())
+            await in_line(store, 1)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await waiter.give_up()
+
+        left = (await store.find(SEMAPHORES)).documents
+        assert sorted(found.key for found in left) == [GPU.size, GPU.slot(0)]
 
 
 async def test_a_waiter_who_was_away_for_too_long_goes_to_the_end_of_the_line() -> None:

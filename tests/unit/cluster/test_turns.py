@@ -122,12 +122,23 @@ def test_nobody_has_a_turn_before_the_number_of_slots_is_known() -> None:
     assert turn(scene(), "w1") is None
 
 
-def test_one_rests_until_the_first_lease_in_its_way_runs_out() -> None:
-    seen = scene(size(1), slot(0, "a", NOW + 400), ticket(1, NOW + 300), ticket(2), ticket(3, NOW + 100))
+def test_one_rests_until_as_many_leases_have_run_out_as_are_in_its_way() -> None:
+    seen = scene(size(1), slot(0, "a", NOW + 300), ticket(1, NOW + 400), ticket(2), ticket(3, NOW + 100))
 
-    assert idle_ms(seen, "w2", 1000) == 300
-    assert idle_ms(seen, "w1", 1000) == 400
-    assert idle_ms(seen, "w1", 200) == 200
+    assert idle_ms(seen, "w1") == 300
+    assert idle_ms(seen, "w2") == 400
+
+
+@given(documents())
+def test_if_nobody_acts_it_is_ones_turn_when_one_has_rested_and_not_before(found: list[Document]) -> None:
+    seen = scene(*found)
+    for waiting in seen.line:
+        token, alive = str(waiting.holder), [each for each in found if each.key != waiting.key]
+        if turn(seen, token) is None:
+            alive.append(ticket(waiting.term, NOW + 1000))
+            rested = NOW + idle_ms(seen, token)
+            assert turn(scene_of(KEYS, alive, rested - 1), token) is None
+            assert turn(scene_of(KEYS, alive, rested), token) is not None
 
 
 @given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20))
