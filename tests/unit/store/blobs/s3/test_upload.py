@@ -13,11 +13,12 @@ import pytest
 from proxy import CuttingProxy
 from servers import S3Server
 from tidemill.store.blobs import BlobExists, Blobs, BlobUnavailable
+from tidemill.store.blobs.format import BLOCK_BYTES
 from tidemill.store.blobs.s3 import Bucket, S3Shelf
 from tidemill.store.blobs.s3.upload import PART_BYTES, part_bytes
 from tidemill.store.testing.blobs import names, sample
 
-LARGE = 2 * PART_BYTES + 100
+LARGE = PART_BYTES + 2 * BLOCK_BYTES  # in two parts, of which the first is sent before the end
 FOREVER = float("inf")
 
 
@@ -127,12 +128,11 @@ async def test_an_upload_whose_last_answer_was_lost_is_found_to_be_done(
     assert await asyncio.to_thread(blobs.read, ref) == sample(LARGE)
 
 
-@pytest.mark.parametrize("part", [b"partNumber=1", b"partNumber=2"])
 async def test_a_connection_cut_in_the_middle_of_a_part_is_made_up_for(
-    proxied: S3Shelf, proxy: CuttingProxy, part: bytes
+    proxied: S3Shelf, proxy: CuttingProxy
 ) -> None:
     blobs = Blobs(proxied)
-    proxy.lose_next_request(part, after=PART_BYTES // 2)
+    proxy.lose_next_request(b"partNumber=1", after=PART_BYTES // 2)
     ref = await asyncio.to_thread(blobs.put, "large", sample(LARGE))
 
     assert proxy.lost == 1
