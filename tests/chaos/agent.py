@@ -1,0 +1,103 @@
+"""An agent: a process that takes part until it is terminated.
+
+python -m chaos.agent STORE NAME FOLDER [--careless] [--idle]
+
+It says in lines of JSON what happens. With --idle it waits for a line on its input before it joins, and then
+only is there.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from chaos.acts import Actor, Threads, do_task, duties, lead, run_shard
+from chaos.words import LEASE, PARTITION_LEASE, SHARDS, TASKS, TEMPORARY, say
+from tidemill.base.errors import TidemillError
+from tidemill.cluster import Member, Work, taking_part
+
+
+class Hands:
+    """The handlers, which are registered before the member exists whose hands they are."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._actor: asyncio.Future[Actor] = asyncio.get_running_loop().create_future()
+
+    def of(self, member: Member) -> Actor:
+        actor = Actor(member.store, member.token, self._folder)
+        self._actor.set_result(actor)
+        return actor
+
+    async def task(self, work: Work) -> None:
+        await do_task(await self._actor, work)
+
+    async def shard(self, work: Work) -> None:
+        await run_shard(await self._actor, work)
+
+
+async def serve(url: str, name: str, folder: Path, *, careless: bool, stop: asyncio.Event) -> None:
+    hands = Hands(folder)
+    taking = partial(taking_part, url, name, timing=LEASE, partition_timing=PARTITION_LEASE)
+    async with taking({TASKS: hands.task, SHARDS: hands.shard}, slots=3, duties=duties) as member:
+        actor = hands.of(member)
+        say("joined", token=member.token)
+        threads = Threads(actor, url)
+        leading = asyncio.create_task(lead(actor, member.heart, careless=careless))
+        threads.start()
+        await stop.wait()
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+        await threads.stop()
+    say("left")
+
+
+async def idle(url: str, name: str, stop: asyncio.Event) -> None:
+    say("ready")
+    await asyncio.to_thread(sys.stdin.readline)
+    taking = partial(taking_part, url, name, timing=LEASE, partition_timing=PARTITION_LEASE)
+    async with taking({}, slots=0, duties=duties) as member:
+        say("joined", token=member.token)
+        await stop.wait()
+    say("left")
+
+
+def sleep(seconds: float) -> None:
+    select.select([], [], [], seconds)
+
+
+async def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("store")
+    parser.add_argument("name")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--careless", action="store_true")
+    parser.add_argument("--idle", action="store_true")
+    chosen = parser.parse_args()
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    joining = (
+        idle(chosen.store, chosen.name, stop)
+        if chosen.idle
+        else serve(chosen.store, chosen.name, chosen.folder, careless=chosen.careless, stop=stop)
+    )
+    try:
+        await joining
+    except TidemillError as error:
+        say("ended", code=error.code, error=str(error))
+        return TEMPORARY
+    return os.EX_OK
+
+
+if __name__ == "__main__":
+    if "FAKETIME" in os.environ:
+        # The library that sets the clock off breaks the kind of sleep that Python asks for.
+        time.sleep = sleep  # type: ignore[assignment]
+    with contextlib.suppress(BrokenPipeError):
+        sys.exit(asyncio.run(main()))
