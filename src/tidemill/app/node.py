@@ -4,7 +4,6 @@ socket ─► store ─► name ─► heart (own thread, own connection) ─►
 """
 
 import asyncio
-import os
 import signal
 import socket
 import ssl
@@ -14,7 +13,6 @@ from typing import Any
 
 import uvicorn
 
-import tidemill
 from tidemill.app.bind import url_of
 from tidemill.app.http import build_app, server_config
 from tidemill.app.http.context import ClusterView, NodeView
@@ -24,17 +22,17 @@ from tidemill.base.clock import boot_clock
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_token
 from tidemill.base.log import get_logger
-from tidemill.cluster import LEADER, LEASES, Duty, Grant, HeartThread, Timing, join, list_nodes
+from tidemill.cluster import HeartThread, Timing, join, list_nodes
 from tidemill.cluster.figures import Alarm
+from tidemill.cluster.listing import Listing
 from tidemill.cluster.nodes import Node as Entry
-from tidemill.cluster.nodes import advertise, remove_silent
-from tidemill.cluster.reports import Reporter, remove_reports
-from tidemill.cluster.standing import Enrolled, Event
-from tidemill.store import Body, Fenced, Store, Term, Unavailable, open_store
+from tidemill.cluster.nodes import entry_of, node_name
+from tidemill.cluster.reports import Reporter
+from tidemill.cluster.standing import Event
+from tidemill.store import Store, Unavailable, open_store
 
 log = get_logger("tidemill.node")
 
-CLEAR_EVERY_LEASES = 4
 WATCH_POLL_S = 60.0
 
 
@@ -86,29 +84,26 @@ def address_of(settings: Settings) -> str:
 class Node:
     """One process of the cluster, as the HTTP routes see it."""
 
-    def __init__(self, settings: Settings, store: Store, token: str, key: str) -> None:
+    def __init__(self, settings: Settings, store: Store, token: str, key: str, started: int) -> None:
         self.settings = settings
         self.store = store
         self.token = token
-        self.name = key.removeprefix("node:")
-        self._key = key
+        self.name = node_name(key)
         self._cas = 0
-        self._started_ms = 0
         self._timing = Timing(settings.ttl_s)
         self._heart = HeartThread(settings.store, token, key, self._timing, self._on_event)
+        entry = entry_of(key, token, address=address_of(settings), slots=settings.slots, started=started)
+        self._listing = Listing(store, key, entry, self._heart.fence, self._timing)
         self._reporter = Reporter(store, self._heart, self._timing, key=key)
-        self._duties = [Duty("node-list", self._lead)]
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        self._started_ms = await self.store.now()
         await self._heart.start()
         await self._reporter.start()
         self._spawn(self._follow_settings())
 
     async def stop(self) -> None:
-        for duty in self._duties:
-            await duty.stop()
+        await self._listing.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -195,43 +190,7 @@ class Node:
         return grant is not None and grant.trusted(boot_clock())
 
     def _on_event(self, event: Event) -> None:
-        for duty in self._duties:
-            duty.on_event(event)
-        if isinstance(event, Enrolled):
-            self._spawn(self._advertise(event.grant.term))
-
-    async def _advertise(self, term: int) -> None:
-        """Write this node's entry; try until it is there, or until another term needs another."""
-        entry: Body = {
-            "name": self.name,
-            "token": self.token,
-            "address": address_of(self.settings),
-            "slots": self.settings.slots,
-            "release": tidemill.__version__,
-            "started": self._started_ms,
-            "pid": os.getpid(),
-        }
-        advertised = False
-        while not advertised:
-            try:
-                await advertise(self.store, self._key, term, entry)
-                advertised = True
-            except Fenced:
-                return
-            except TidemillError as error:
-                log.warning("node.not_advertised", error=str(error), code=error.code)
-                await asyncio.sleep(self._timing.beat_s)
-
-    async def _lead(self, grant: Grant) -> None:
-        """As leader: say so, then keep the node list clear of the dead."""
-        lease = {"name": self.name, "address": address_of(self.settings), "since": await self.store.now()}
-        await self.store.replace(LEASES, LEADER, lease, expect=Term(grant.term))
-        while True:
-            gone = await remove_silent(self.store, self._heart.fence(), self._timing)
-            await remove_reports(self.store, gone)
-            if gone:
-                log.info("nodes.removed", nodes=gone)
-            await asyncio.sleep(CLEAR_EVERY_LEASES * self._timing.ttl_s)
+        self._listing.on_event(event)
 
     async def _follow_settings(self) -> None:
         """Know the revision of the cluster-wide settings, and say when they change."""
@@ -259,7 +218,7 @@ async def joined(settings: Settings, store: Store) -> AsyncIterator[Node]:
     token = new_token()
     timing = Timing(settings.ttl_s)
     key = await join(store, settings.name, settings.port, token, address_of(settings), timing)
-    node = Node(settings, store, token, key)
+    node = Node(settings, store, token, key, await store.now())
     try:
         await node.start()
         log.info("node.joined", name=node.name, token=token)

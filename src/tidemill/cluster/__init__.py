@@ -19,6 +19,7 @@ Read in this order:
 - `duty`       what runs only while this node leads
 - `figures`    pure: what a node counts about itself, and what is alarming about it
 - `reports`    how figures reach others
+- `listing`    a node's place in the list: its entry and, while it leads, no entries of the dead
 - `lock`       a lease for anybody's use
 - `turns`      pure: whose turn it is at a semaphore
 - `semaphore`  one of several slots for anybody's use, in order of arrival

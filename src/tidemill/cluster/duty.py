@@ -19,7 +19,8 @@ class Duty:
     Give `on_event` to the heart, through `call_soon_threadsafe` when the heart has a thread of its own.
     Cancelling is the first line; the second is that every write of `work` carries the term, so one
     that is already under way is refused by the store. Work that fails while this node still leads, say
-    because the store was away, begins again after `retry_s`.
+    because the store was away, begins again after `retry_s`; so does work that raises anything else,
+    since a leader that does nothing would keep others from doing it.
     """
 
     def __init__(self, name: str, work: Callable[[Grant], Awaitable[None]], *, retry_s: float = 1.0) -> None:
@@ -61,4 +62,7 @@ class Duty:
                 log.warning(
                     "duty.failed", duty=self._name, term=grant.term, code=error.code, error=str(error)
                 )
+                await asyncio.sleep(self._retry_s)
+            except Exception:
+                log.exception("duty.raised", duty=self._name, term=grant.term)
                 await asyncio.sleep(self._retry_s)

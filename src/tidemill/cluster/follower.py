@@ -16,7 +16,7 @@ from tidemill.cluster.nodes import LEASES, list_nodes
 from tidemill.cluster.partitions import OUTSTANDING, PARTITIONS, STOPPING, Partition, read_leases
 from tidemill.cluster.spread import choose, crew, next_look, waiting
 from tidemill.cluster.work import Handler, Work
-from tidemill.store import Claim, Collection, Document, Store, Unavailable, eq, le, one_of
+from tidemill.store import Claim, Collection, Document, Store, StoreError, eq, le, one_of
 
 log = get_logger("tidemill.follower")
 
@@ -25,6 +25,9 @@ TIMING = Timing(30.0)
 
 GAP_S = 0.02
 """How long a node pauses on average before it takes more, for each two nodes that there are."""
+
+PAUSE_S = 0.2
+"""For how long all that changes causes one look: each reads every lease, and each of many nodes looks."""
 
 BATCH = 10
 """How many partitions are taken at a time."""
@@ -77,10 +80,13 @@ class Follower(Service):
         spare = self._slots - len(self.works)
         found = await read_leases(self._store, *([] if spare > 0 else [eq("state", STOPPING)]))
         self._heed(found)
-        if spare <= 0:
+        if self._let_go:
+            return 0.0
+        if spare <= 0 or not found:
+            self._free_since = {}
             return self.timing.ttl_s
         now = await self._now()
-        free = [seen for seen in found if seen.handler in self._handlers and seen.free(now)]
+        free = [seen for seen in found if seen.free(now) and self._may_run(seen)]
         self._free_since = waiting(free, self._free_since, self._clock())
         if not free:
             return next_look(found, self._token, now, self.timing.ttl_s)
@@ -121,11 +127,15 @@ class Follower(Service):
     async def _choose(
         self, found: Sequence[Partition], free: Sequence[Partition], spare: int, now: int
     ) -> list[Partition]:
-        members = crew(await list_nodes(self._store), found, now)
-        self._nodes = max(len(members), 1)
+        peers = crew(await list_nodes(self._store), self._handlers, found, now)
+        self._nodes = max(len(peers), 1)
         patient_s = self._clock() - self.timing.ttl_s
         overdue = {key for key, since in self._free_since.items() if since <= patient_s}
-        return choose(free, members, self._token, spare, overdue)
+        return choose(free, peers, self._token, spare, overdue)
+
+    def _may_run(self, seen: Partition) -> bool:
+        """Whether it is for a handler of this node, and not still run here by one that has lost it."""
+        return seen.handler in self._handlers and seen.key not in self.works
 
     async def _take(self, chosen: Sequence[Partition], now: int) -> bool:
         """Take those that are still free; say whether there were any."""
@@ -143,10 +153,6 @@ class Follower(Service):
         return bool(taken)
 
     def _begin(self, document: Document, grant: Grant) -> None:
-        if document.key in self.works:
-            # What had it before has lost it, and has not ended yet.
-            self._let_go[document.key] = document.term
-            return
         work = Work(self._store, document, grant, self._clock)
         log.debug("partition.taken", partition=work.key, term=grant.term, attempt=work.attempt)
         self.works[work.key] = work
@@ -161,28 +167,32 @@ class Follower(Service):
 
     async def _end(self, work: Work, handling: "asyncio.Task[None]") -> None:
         """Wait for the handler, write down what came of it, and have a slot to spare again."""
+        released = False
         try:
             await asyncio.wait([handling])
-            error = None if handling.cancelled() else handling.exception()
-            if work.stopping or work.lost:
-                self._note_end(work, error)
-            elif error is None and not handling.cancelled():
-                await work.succeed()
-            else:
-                log.warning("partition.raised", partition=work.key, attempt=work.attempt, error=_told(error))
-                await work.fail(_told(error))
-        except LeaseLost as lost:
-            log.warning("partition.lost", partition=work.key, error=str(lost))
+            released = await self._record(work, handling)
+        except TidemillError as error:
+            event = "partition.lost" if isinstance(error, LeaseLost) else "partition.not_recorded"
+            log.warning(event, partition=work.key, term=work.grant.term, error=str(error))
         finally:
             del self.works[work.key], self._running[work.key]
-            self._let_go[work.key] = work.grant.term
+            if not released:
+                self._let_go[work.key] = work.grant.term
             self.wake()
 
-    def _note_end(self, work: Work, error: BaseException | None) -> None:
-        event = "partition.lost" if work.lost else "partition.stopped"
-        log.info(
-            event, partition=work.key, term=work.grant.term, error=None if error is None else _told(error)
-        )
+    async def _record(self, work: Work, handling: "asyncio.Task[None]") -> bool:
+        """Write down how it ended; False when there is nothing to write, as the task is to be begun again."""
+        error = None if handling.cancelled() else handling.exception()
+        if work.stopping:
+            told = None if error is None else _told(error)
+            log.info("partition.stopped", partition=work.key, term=work.grant.term, error=told)
+            return False
+        if error is None and not handling.cancelled():
+            await work.succeed()
+        else:
+            log.warning("partition.raised", partition=work.key, attempt=work.attempt, error=_told(error))
+            await work.fail(_told(error))
+        return True
 
     def _heed(self, found: Sequence[Partition]) -> None:
         """Stop what the leader asks back; let go of what a claim took whose answer was lost."""
@@ -202,10 +212,11 @@ class Follower(Service):
 
     def _lose(self, work: Work) -> None:
         """The lease ran out or passed on: the handler must end now."""
-        log.warning("partition.lost", partition=work.key, term=work.grant.term)
-        work.ask_stop()
-        if work.key in self._running:
-            self._running[work.key][0].cancel()
+        handling, _ = self._running[work.key]
+        if not handling.done():
+            log.warning("partition.lost", partition=work.key, term=work.grant.term)
+            work.ask_stop()
+            handling.cancel()
 
     # Letting go
 
@@ -237,8 +248,13 @@ class Follower(Service):
         return await self._store.now() if known is None else known
 
     def _until_overdue(self) -> float:
+        """When what others leave lying may be taken; a while, if it may be and yet could not be chosen."""
         now = self._clock()
-        return max(min(self._free_since.values(), default=now) + self.timing.ttl_s - now, 0.0)
+        left_s = min(self._free_since.values(), default=now) + self.timing.ttl_s - now
+        return left_s if left_s > 0 else self.timing.beat_s
+
+    def _pause_s(self) -> float:
+        return max(PAUSE_S, GAP_S * self._nodes)
 
     async def _watch(self, collection: Collection) -> None:
         """Look when a partition changed; and when a node did, if there is something that may fall to us."""
@@ -249,7 +265,8 @@ class Follower(Service):
                     while True:
                         if await watch.wait() and (collection is PARTITIONS or self._free_since):
                             self.wake()
-            except Unavailable:
+                            await asyncio.sleep(self._pause_s())
+            except StoreError:
                 await asyncio.sleep(self.timing.beat_s)
 
 

@@ -1,4 +1,4 @@
-"""The renewal of everything that a node works on: one call a beat, however much that is."""
+"""The renewal of everything that a node works on: one call, however much that is."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -12,6 +12,9 @@ from tidemill.cluster.work import Work
 from tidemill.store import Lease, Store, StoreError
 
 log = get_logger("tidemill.keeper")
+
+RENEWALS = 3
+"""How many renewals fit into a lease: two are tried before its holder would have to stop."""
 
 
 class Keeper(Service):
@@ -50,9 +53,10 @@ class Keeper(Service):
         return then_ms + round(passed_s * 1000) if passed_s <= 2 * self._timing.beat_s else None
 
     async def tick(self) -> float:
+        rest_s = self._timing.ttl_s / RENEWALS
         held = [work for work in list(self._works.values()) if not work.lost]
         if not held:
-            return self._timing.beat_s
+            return rest_s
         sent = self._clock()
         try:
             async with asyncio.timeout(_left(held, sent)):
@@ -65,7 +69,7 @@ class Keeper(Service):
         for work in held:
             self._observe(work, seen.get(work.key), sent)
         self._drop(held)
-        return self._timing.beat_s
+        return rest_s
 
     def _observe(self, work: Work, lease: Lease | None, sent: float) -> None:
         if lease is not None:
@@ -78,7 +82,8 @@ class Keeper(Service):
     def _drop(self, held: Iterable[Work]) -> None:
         now = self._clock()
         for work in held:
-            if not work.grant.trusted(now) and not work.lost:
+            ended = self._works.get(work.key) is not work
+            if not ended and not work.lost and not work.grant.trusted(now):
                 work.lost = True
                 self._lose(work)
 

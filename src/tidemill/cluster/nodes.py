@@ -3,7 +3,7 @@
 A node is alive while its lease stands. Its document says how to reach it:
 
     {"name": "vm-1", "token": "2c71…", "address": "http://10.0.0.5:7433", "slots": 8, "release": "0.1.0",
-     "started": 1794742498338, "pid": 4711}
+     "started": 1794742498338, "pid": 4711, "handlers": ["files"]}
 
 `expire` beside it tells when it was last heard of. The leader removes the entries of nodes that have
 been silent for long; to be wrong about that does no harm, since a node that comes back enters itself
@@ -11,11 +11,13 @@ again.
 """
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from tidemill.base.log import get_logger
+from tidemill.base.version import __version__
 from tidemill.cluster.errors import NameTaken
 from tidemill.cluster.lease import Timing
 from tidemill.store import Body, Collection, Document, Fence, Store, Term, Write, ge, lt
@@ -33,7 +35,10 @@ SILENT_LEASES = 6
 
 
 class Node(Struct, frozen=True):
-    """An entry of the node list. Instants are the store's milliseconds."""
+    """An entry of the node list. Instants are the store's milliseconds.
+
+    `handlers` are those of partitions that run there.
+    """
 
     name: str
     token: str
@@ -44,6 +49,7 @@ class Node(Struct, frozen=True):
     expire: int
     term: int
     alive: bool
+    handlers: tuple[str, ...] = ()
 
     def entry(self) -> dict[str, str | int]:
         """The entry as the node list of a cluster state document shows it."""
@@ -52,6 +58,26 @@ class Node(Struct, frozen=True):
 
 def node_key(name: str) -> str:
     return _PREFIX + name
+
+
+def node_name(key: str) -> str:
+    return key.removeprefix(_PREFIX)
+
+
+def entry_of(
+    key: str, token: str, *, address: str, slots: int, started: int, handlers: Iterable[str] = ()
+) -> Body:
+    """What this process writes into its entry."""
+    return {
+        "name": node_name(key),
+        "token": token,
+        "address": address,
+        "slots": slots,
+        "release": __version__,
+        "started": started,
+        "pid": os.getpid(),
+        "handlers": sorted(handlers),
+    }
 
 
 async def join(store: Store, name: str, port: int, token: str, address: str, timing: Timing) -> str:
@@ -105,7 +131,7 @@ async def leader(store: Store) -> Document | None:
 def node_of(document: Document, now: int) -> Node:
     body = document.body
     return Node(
-        name=document.key.removeprefix(_PREFIX),
+        name=node_name(document.key),
         token=document.holder or "",
         address=str(body.get("address", "")),
         slots=int(body.get("slots", 0)),
@@ -114,6 +140,7 @@ def node_of(document: Document, now: int) -> Node:
         expire=document.expire,
         term=document.term,
         alive=document.expire > now,
+        handlers=tuple(body.get("handlers", ())),
     )
 
 

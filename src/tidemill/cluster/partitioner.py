@@ -29,6 +29,7 @@ from tidemill.cluster.partitions import (
     create_partitions,
     read_documents,
     read_leases,
+    write_all,
 )
 from tidemill.store import Collection as Documents
 from tidemill.store import Document, Fence, Store, Write, eq
@@ -73,7 +74,9 @@ class Partitioner(ABC):
 
     async def _remove(self, gone: Sequence[Partition]) -> None:
         fence = self._fence()
-        await self._store.write([Write(PARTITIONS, found.key, None, found.revision, fence) for found in gone])
+        await write_all(
+            self._store, [Write(PARTITIONS, found.key, None, found.revision, fence) for found in gone]
+        )
 
 
 class Source(Protocol):
@@ -89,7 +92,8 @@ class Source(Protocol):
 class Windowed(Partitioner):
     """Keeps up to `window` partitions open, and asks `source` for more as they get done.
 
-    What has failed does not count against the window, and stays to be seen.
+    What has failed does not count against the window, and stays to be seen. The source is also asked every
+    `poll_s`, in case it has more by itself.
     """
 
     def __init__(
@@ -101,7 +105,7 @@ class Windowed(Partitioner):
         *,
         window: int = 100,
         attempts: int = ATTEMPTS,
-        poll_s: float = 10.0,
+        poll_s: float = 30.0,
     ) -> None:
         super().__init__(store, handler, fence, attempts)
         self._source = source
@@ -138,8 +142,8 @@ class Supervised(Partitioner):
 
     Then everything is stopped first: no partition of the next generation is created before each of the
     last has been let go of, or its lease has run out. What the leader was at is in a document, so that the
-    next one goes on from there. `partition` is given the nodes that are alive; a change of nodes counts
-    once it has lasted for `settle_s`, so that many that join at once cause one restart.
+    next one goes on from there. `partition` is given the nodes that are alive and run the handler; a change
+    of these counts once it has lasted for `settle_s`, so that many that join at once cause one restart.
     """
 
     watched = (PARTITIONS, LEASES)
@@ -170,15 +174,18 @@ class Supervised(Partitioner):
 
     async def round(self) -> float:
         plan = self._plan or await self._read_plan()
-        nodes = [node for node in await list_nodes(self._store) if node.alive]
+        listed = await list_nodes(self._store)
+        nodes = [node for node in listed if node.alive and self.handler in node.handlers]
         tokens = tuple(node.token for node in nodes)
         if plan.open and tokens == plan.nodes:
             self._seen = (tokens, self._clock())
             await self._remove(await read_leases(self._store, eq("handler", self.handler), eq("state", DONE)))
             return self._poll_s
         unsettled_s = self._unsettled(tokens)
-        if unsettled_s > 0 or not nodes:
-            return max(unsettled_s, self._settle_s)
+        if not nodes:
+            return self._poll_s
+        if unsettled_s > 0:
+            return unsettled_s
         if plan.open:
             log.info("partitions.stopping", handler=self.handler, generation=plan.generation)
             await self._write_plan(replace(plan, open=False))
@@ -207,7 +214,7 @@ class Supervised(Partitioner):
             elif found.body["state"] == OUTSTANDING:
                 asked = {**found.body, "state": STOPPING}
                 writes.append(Write(PARTITIONS, found.key, asked, found.revision, fence))
-        await self._store.write(writes)
+        await write_all(self._store, writes)
         if not there:
             return None
         return min((found.expire - now for found in there if found.expire > now), default=0) / 1000

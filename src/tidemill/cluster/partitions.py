@@ -11,7 +11,7 @@ stopping: the leader asks it back. Its holder stops and lets go, and nobody take
 """
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -129,12 +129,15 @@ def after_success(body: Body) -> Body:
 
 
 def after_failure(body: Body, error: str, now: int) -> Body:
-    """What a handler that raised leaves behind: another try after a pause, or the end of trying."""
-    attempt = int(body["attempt"]) + 1
+    """What a handler that raised leaves behind: another try after a pause, or the end of trying.
+
+    One that the leader asks back stays so.
+    """
+    attempt = int(body.get("attempt", 0)) + 1
     tried = {**body, "attempt": attempt, "error": error}
-    if attempt >= int(body["limit"]):
+    if attempt >= int(body.get("limit", ATTEMPTS)):
         return {**tried, "state": FAILED}
-    return {**tried, "state": OUTSTANDING, "not_before": now + pause_ms(attempt)}
+    return {**tried, "not_before": now + pause_ms(attempt)}
 
 
 def pause_ms(attempt: int) -> int:
@@ -190,10 +193,15 @@ async def create_partitions(
         )
         for name, task in tasks.items()
     ]
+    return all(isinstance(outcome, Done) for outcome in await write_all(store, writes))
+
+
+async def write_all(store: Store, writes: Sequence[Write]) -> list[Outcome]:
+    """As `Store.write`, in parts that none takes long."""
     outcomes: list[Outcome] = []
     for begin in range(0, len(writes), _AT_ONCE):
         outcomes += await store.write(writes[begin : begin + _AT_ONCE])
-    return all(isinstance(outcome, Done) for outcome in outcomes)
+    return outcomes
 
 
 async def retry_partition(store: Store, key: str) -> None:

@@ -15,7 +15,7 @@ from tidemill.cluster.nodes import Node
 from tidemill.cluster.partitions import OUTSTANDING, Partition
 
 
-class Member(Struct, frozen=True):
+class Peer(Struct, frozen=True):
     """A node as those see it who share partitions with it: room for `slots`, of which `load` are in use."""
 
     token: str
@@ -23,41 +23,47 @@ class Member(Struct, frozen=True):
     load: int
 
 
-def crew(nodes: Sequence[Node], partitions: Sequence[Partition], now: int) -> list[Member]:
-    """The nodes that are alive, in the order of the node list, with what each holds."""
+def crew(
+    nodes: Sequence[Node], handlers: Collection[str], partitions: Sequence[Partition], now: int
+) -> list[Peer]:
+    """The nodes that are alive and run any of these handlers, in the list's order, with what each holds."""
     loads = Counter(found.holder for found in partitions if found.held(now))
-    return [Member(node.token, node.slots, loads[node.token]) for node in nodes if node.alive]
+    return [
+        Peer(node.token, node.slots, loads[node.token])
+        for node in nodes
+        if node.alive and any(name in handlers for name in node.handlers)
+    ]
 
 
-def share(free: int, members: Sequence[Member], me: str) -> int:
-    """How many of `free` partitions fall to `me` if each goes to the member with the least to do."""
-    room = [(member.load, at) for at, member in enumerate(members) if member.load < member.slots]
+def share(free: int, peers: Sequence[Peer], me: str) -> int:
+    """How many of `free` partitions fall to `me` if each goes to the peer with the least to do."""
+    room = [(peer.load, at) for at, peer in enumerate(peers) if peer.load < peer.slots]
     heapq.heapify(room)
     mine = 0
     for _ in range(free):
         if not room:
             break
         load, at = heapq.heappop(room)
-        mine += members[at].token == me
-        if load + 1 < members[at].slots:
+        mine += peers[at].token == me
+        if load + 1 < peers[at].slots:
             heapq.heappush(room, (load + 1, at))
     return mine
 
 
 def choose(
-    free: Sequence[Partition], members: Sequence[Member], me: str, spare: int, overdue: Collection[str] = ()
+    free: Sequence[Partition], peers: Sequence[Peer], me: str, spare: int, overdue: Collection[str] = ()
 ) -> list[Partition]:
     """Which of the free partitions `me` should try, the first one first; at most `spare`.
 
     Beyond its share it may have those that are `overdue`: whoever they fell to does not take them, be it
-    that it hangs or that it has no such handler.
+    that it hangs or that it runs other handlers.
     """
-    places = [at for at, member in enumerate(members) if member.token == me]
+    places = [at for at, peer in enumerate(peers) if peer.token == me]
     if not places:
         return []
-    begin = places[0] * len(free) // len(members)
+    begin = places[0] * len(free) // len(peers)
     ordered = [*free[begin:], *free[:begin]]
-    mine = share(len(free), members, me)
+    mine = share(len(free), peers, me)
     return [*ordered[:mine], *(found for found in ordered[mine:] if found.key in overdue)][: max(spare, 0)]
 
 

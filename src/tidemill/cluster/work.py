@@ -10,9 +10,13 @@ from tidemill.base.clock import Clock
 from tidemill.cluster.errors import LeaseLost
 from tidemill.cluster.lease import Grant
 from tidemill.cluster.partitions import PARTITIONS, after_failure, after_success, task_of
-from tidemill.store import Body, Document, Done, Fence, Store, StoreError, Write
+from tidemill.store import Body, Document, Done, Fence, OutcomeUnknown, Store, Unavailable, Write
 
 RETRY_S = 0.25
+PASSING = (Unavailable, OutcomeUnknown)
+"""What is tried again; anything else would come back for ever."""
+
+ERROR_CHARACTERS = 1000
 
 
 class Work:
@@ -25,8 +29,7 @@ class Work:
     def __init__(self, store: Store, document: Document, grant: Grant, clock: Clock) -> None:
         self.key = document.key
         self.handler = str(document.body["handler"])
-        self.task = task_of(document.body)
-        self.attempt = int(document.body["attempt"]) + 1
+        self.attempt = int(document.body.get("attempt", 0)) + 1
         self.progress: object = document.body.get("progress")
         """What was last reported, by whoever had it before too: where to go on from."""
         self.grant = grant
@@ -36,6 +39,11 @@ class Work:
         self._clock = clock
         self._stop = asyncio.Event()
         self._turn = asyncio.Lock()
+
+    @property
+    def task(self) -> bytes:
+        """What the leader was given for it."""
+        return task_of(self._document.body)
 
     @property
     def stopping(self) -> bool:
@@ -55,7 +63,8 @@ class Work:
     async def report(self, progress: object) -> None:
         """Write down how far the work has come: any JSON. It is there on return.
 
-        While the store is away it is tried again; `LeaseLost` when the partition is lost meanwhile.
+        While the store is away it is tried again; `LeaseLost` when the partition is lost meanwhile, and
+        `BadRequest` for what cannot be stored.
         """
         await self._write(lambda body: {**body, "progress": progress})
         self.progress = progress
@@ -71,15 +80,15 @@ class Work:
 
     async def fail(self, error: str) -> None:
         """Record that the handler raised, and let go of it."""
-        now = await self._store_now()
-        await self._write(lambda body: after_failure(body, error, now), release=True)
+        now, told = await self._store_now(), storable(error)
+        await self._write(lambda body: after_failure(body, told, now), release=True)
 
     async def _store_now(self) -> int:
         while True:
             self.fence()
             try:
                 return await self._store.now()
-            except StoreError:
+            except PASSING:
                 await asyncio.sleep(RETRY_S)
 
     async def _write(self, change: Callable[[Body], Body], *, release: bool = False) -> None:
@@ -99,7 +108,7 @@ class Work:
                 self._document = replace(before, body=body, revision=outcome.revision)
                 return True
             found = await self._store.get(PARTITIONS, self.key)
-        except StoreError:
+        except PASSING:
             await asyncio.sleep(RETRY_S)
             return False
         if found is None or found.term != fence.term:
@@ -112,10 +121,16 @@ class Work:
         return False
 
 
+def storable(text: str) -> str:
+    """So much of a message as fits, without the halves of characters that names of files may bring along."""
+    return text[:ERROR_CHARACTERS].encode(errors="backslashreplace").decode()
+
+
 Handler: TypeAlias = Callable[[Work], Awaitable[None]]
 """Does the task of a partition.
 
 To return is to be done, unless it was asked to stop: then the task counts as not done and will be begun
 again, here or elsewhere. To raise is to be tried again after a pause. It is cancelled at once when the
-lease is lost, and when it does not stop in time. It must not keep its event loop busy.
+lease is lost, and when it does not stop in time; one that will not end even so keeps its slot, and its
+node from leaving. It must not keep its event loop busy.
 """

@@ -8,11 +8,11 @@ from sim.network import SimBackend
 from sim.node import SimNode
 from sim.partitions.checks import EFFECTS, PartitionChecks, Tasks
 from sim.world import SimLoop
-from tidemill.base.errors import TidemillError
-from tidemill.cluster import Duty, Follower, Grant, Heart, Node, Supervised, Windowed, Work, join
-from tidemill.cluster.nodes import advertise, remove_silent
-from tidemill.cluster.standing import Enrolled, Event
-from tidemill.store import Fence, Fenced, Store, Write
+from tidemill.cluster import Duty, Follower, Heart, Node, Supervised, Windowed, Work, join
+from tidemill.cluster.listing import Listing
+from tidemill.cluster.nodes import entry_of
+from tidemill.cluster.standing import Event
+from tidemill.store import Fence, Store, Write
 
 SLOTS = 40
 GRACE_S = 1.0
@@ -47,14 +47,16 @@ class PartitionNode(SimNode):
         store, beats = await self._open(), await self._open()
         self._store = store
         key = await self._patiently(lambda: join(store, self.name, 1, self.token, self.name, self.timing))
+        handlers = {"files": self._file, "feed": self._feed, "late": self._feed}
+        entry = entry_of(key, self.token, address=self.name, slots=SLOTS, started=0, handlers=handlers)
+        listing = Listing(store, key, entry, self._lead_fence, self.timing)
         duties = self._duties(store)
 
         def on_event(event: Event) -> None:
             self.loop.world.note(self.name, repr(event))
+            listing.on_event(event)
             for duty in duties:
                 duty.on_event(event)
-            if isinstance(event, Enrolled):
-                self.loop.create_task(self._enter(store, key, event.grant))
 
         self.heart = Heart(
             beats,
@@ -69,7 +71,7 @@ class PartitionNode(SimNode):
         self.follower = Follower(
             store,
             self.token,
-            {"files": self._file, "feed": self._feed, "late": self._feed},
+            handlers,
             SLOTS,
             timing=self.timing,
             grace_s=GRACE_S,
@@ -83,31 +85,11 @@ class PartitionNode(SimNode):
         feed = Supervised(
             store, "feed", self._lead_fence, _two_each, settle_s=1.0, poll_s=3.0, clock=self.loop.time
         )
-        return [
-            Duty("files", files.lead),
-            Duty("feed", feed.lead),
-            Duty("nodes", lambda _: self._clean(store)),
-        ]
+        return [Duty("files", files.lead), Duty("feed", feed.lead)]
 
     def _lead_fence(self) -> Fence:
         assert self.heart is not None
         return self.heart.fence()
-
-    async def _enter(self, store: Store, key: str, grant: Grant) -> None:
-        entered = False
-        while not entered:
-            try:
-                await advertise(store, key, grant.term, {"address": self.name, "slots": SLOTS})
-                entered = True
-            except Fenced:
-                return
-            except TidemillError:
-                await asyncio.sleep(0.5)
-
-    async def _clean(self, store: Store) -> None:
-        while True:
-            await remove_silent(store, self._lead_fence(), self.timing)
-            await asyncio.sleep(5.0)
 
     # The handlers
 

@@ -13,7 +13,7 @@ from sim.run import Verdict, quiet_logs
 from tidemill.cluster import PARTITIONS, Follower, Partition, Supervised, Windowed, Work
 from tidemill.cluster.lease import Grant, Timing
 from tidemill.cluster.partitions import FAILED, read_leases
-from tidemill.cluster.spread import Member
+from tidemill.cluster.spread import Peer
 from tidemill.store import Fence, Lease, Write, eq
 
 SEEDS = 300
@@ -88,9 +88,9 @@ def test_a_task_that_is_dropped_when_its_handler_raised_is_found(monkeypatch: py
 
 def test_taking_all_that_fits_is_found_as_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(
-        free: Sequence[Partition], members: Sequence[Member], me: str, spare: int, overdue: Collection[str]
+        free: Sequence[Partition], peers: Sequence[Peer], me: str, spare: int, overdue: Collection[str]
     ) -> list[Partition]:
-        del members, me, overdue
+        del peers, me, overdue
         return list(free[:spare])
 
     monkeypatch.setattr("tidemill.cluster.follower.choose", greedy)

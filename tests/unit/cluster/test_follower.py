@@ -30,7 +30,9 @@ LONG = Timing(600.0)
 async def enlist(store: Store, *names: str, slots: int = 4) -> None:
     for name in names:
         lease = (await store.hold(LEASES, [node_key(name)], name, 600_000))[node_key(name)]
-        await advertise(store, node_key(name), lease.term, {"address": name, "slots": slots})
+        await advertise(
+            store, node_key(name), lease.term, {"address": name, "slots": slots, "handlers": ["h"]}
+        )
 
 
 async def leading(store: Store) -> Fence:

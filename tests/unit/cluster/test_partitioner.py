@@ -21,7 +21,7 @@ LONG = Timing(600.0)
 async def enlist(store: Store, *names: str) -> None:
     for name in names:
         lease = (await store.hold(LEASES, [node_key(name)], name, 600_000))[node_key(name)]
-        await advertise(store, node_key(name), lease.term, {"address": name, "slots": 8})
+        await advertise(store, node_key(name), lease.term, {"address": name, "slots": 8, "handlers": ["h"]})
 
 
 async def leading(store: Store) -> Fence:
