@@ -39,12 +39,17 @@ SHARDS_MOST = 6
 
 
 class Actor:
-    """One agent's hands: every write goes through here, and is said once it is acknowledged."""
+    """One agent's hands: every write goes through here, and is said once it is acknowledged.
 
-    def __init__(self, store: Store, token: str, folder: Path) -> None:
+    Careless hands go on writing under the last fence of each kind that they had.
+    """
+
+    def __init__(self, store: Store, token: str, folder: Path, *, careless: bool) -> None:
         self.store = store
         self.token = token
         self.folder = folder
+        self._careless = careless
+        self._last: dict[str, Fence] = {}
 
     async def act(self, fence: Callable[[], Fence], kind: str, **facts: object) -> None:
         """Write an entry under the fence. What is refused or fails is said, and not raised."""
@@ -52,7 +57,10 @@ class Actor:
         try:
             guard = fence()
         except (LeaseLost, NotLeader):
+            if self._careless and kind in self._last:
+                await self.write(self._last[kind], kind, **facts)
             return
+        self._last[kind] = guard
         # It was trusted after that moment, and so at that moment.
         say("held", what=place_of(guard), term=guard.term, moment=began)
         await self.write(guard, kind, **facts)
@@ -155,18 +163,13 @@ async def run_shard(actor: Actor, work: Work) -> None:
     while not work.stopping:
         await actor.act(work.fence, "shard", generation=generation)
         await asyncio.sleep(PAUSE_S)
+    await actor.act(work.fence, "shard", generation=generation)
 
 
-async def lead(actor: Actor, heart: HeartThread, *, careless: bool) -> None:
-    """Write while this agent leads; a careless one also after that, under the last fence it had."""
-    last: Fence | None = None
+async def lead(actor: Actor, heart: HeartThread) -> None:
+    """Write for as long as this agent leads."""
     while True:
         await actor.act(heart.fence, "lead")
-        try:
-            last = heart.fence()
-        except NotLeader:
-            if careless and last is not None:
-                await actor.write(last, "late")
         await asyncio.sleep(PAUSE_S)
 
 

@@ -26,12 +26,13 @@ from tidemill.cluster import Member, Work, taking_part
 class Hands:
     """The handlers, which are registered before the member exists whose hands they are."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, careless: bool) -> None:
         self._folder = folder
+        self._careless = careless
         self._actor: asyncio.Future[Actor] = asyncio.get_running_loop().create_future()
 
     def of(self, member: Member) -> Actor:
-        actor = Actor(member.store, member.token, self._folder)
+        actor = Actor(member.store, member.token, self._folder, careless=self._careless)
         self._actor.set_result(actor)
         return actor
 
@@ -43,13 +44,13 @@ class Hands:
 
 
 async def serve(url: str, name: str, folder: Path, *, careless: bool, stop: asyncio.Event) -> None:
-    hands = Hands(folder)
+    hands = Hands(folder, careless=careless)
     taking = partial(taking_part, url, name, timing=LEASE, partition_timing=PARTITION_LEASE)
     async with taking({TASKS: hands.task, SHARDS: hands.shard}, slots=3, duties=duties) as member:
         actor = hands.of(member)
         say("joined", token=member.token)
         threads = Threads(actor, url)
-        leading = asyncio.create_task(lead(actor, member.heart, careless=careless))
+        leading = asyncio.create_task(lead(actor, member.heart))
         threads.start()
         await stop.wait()
         leading.cancel()

@@ -89,10 +89,10 @@ async def _prepare(url: str) -> None:
 
 
 async def _enter(stage: Stage, nodes: int) -> str:
-    """All agents; one is careless, and one has its clock an hour off, if that can be had."""
+    """All agents; every other one is careless, and one has its clock an hour off, if that can be had."""
     clock = "+3600" if faketime() is not None else None
     for at in range(nodes):
-        flags = ["--careless"] if at == 0 else []
+        flags = ["--careless"] if at % 2 == 0 else []
         stage.enter(f"node-{at}", *flags, clock=clock if at == 1 else None)
     for agent in stage.agents:
         await agent.wait_for(lambda line: line["event"] == "joined")

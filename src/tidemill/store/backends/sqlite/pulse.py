@@ -49,9 +49,15 @@ class Pulse:
         self._descriptor: int | None = None
 
     def mark(self, name: str) -> None:
-        """Say that a collection changed. Our own watchers are not told."""
+        """Say that a collection changed. Our own watchers are not told.
+
+        It is committed by then, so a disk that takes no mark is nobody's error: others find out later.
+        """
         at, mark = _CELL * cell_of(name), time.monotonic_ns().to_bytes(_CELL, "little")
-        os.pwrite(self._file, mark, at)
+        try:
+            os.pwrite(self._file, mark, at)
+        except OSError:
+            return
         self._seen = self._seen[:at] + mark + self._seen[at + _CELL :]
 
     def moved(self) -> set[int]:
