@@ -57,3 +57,13 @@ async def test_work_that_was_fenced_does_not_begin_again() -> None:
 
 async def test_stopping_without_having_led_is_harmless() -> None:
     await Duty("test", Work()).stop()
+
+
+async def test_work_that_raises_what_nobody_expected_begins_again() -> None:
+    work = Work(KeyError("a bug"))
+    duty = Duty("test", work, retry_s=0.0)
+    duty.on_event(Gained(GRANT))
+    await work.running.wait()
+    await duty.stop()
+
+    assert work.begun == 2

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -21,7 +21,7 @@ from tidemill.cluster.partitions import (
     retry_partition,
 )
 from tidemill.cluster.work import Handler, Work
-from tidemill.store import Conflict, Fence, Store, open_store
+from tidemill.store import Collection, Conflict, Fence, Store, open_store
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 
 LONG = Timing(600.0)
@@ -371,4 +371,113 @@ async def test_what_falls_to_a_node_that_does_not_take_it_is_taken_by_another() 
         clock[0] = LONG.ttl_s
         await follower.tick()
         assert len(follower.works) == 4
+        await follower.stop()
+
+
+async def test_a_task_that_cannot_be_read_fails_alone(store: Store) -> None:
+    done: list[bytes] = []
+
+    async def handle(work: Work) -> None:
+        done.append(work.task)
+
+    await enlist(store, "a")
+    await given(store, "good")
+    spoilt = {"handler": "h", "task": "not base64!", "state": OUTSTANDING, "not_before": 0, "limit": 1}
+    await store.create(PARTITIONS, "h/bad", spoilt)
+    async with following(store, "a", handle):
+        await until(store, lambda states: states == {"bad": FAILED, "good": DONE})
+
+    assert done == [b"good"]
+
+
+async def test_a_handler_that_will_not_end_is_not_begun_twice_on_its_node() -> None:
+    """It has lost its partition, which others may take meanwhile."""
+    clock, begun, may_end = [0.0], asyncio.Event(), asyncio.Event()
+    runs: list[Work] = []
+
+    async def stubborn(work: Work) -> None:
+        runs.append(work)
+        begun.set()
+        try:
+            await forever(work)
+        finally:
+            await may_end.wait()
+
+    async with open_store("memory:") as store:
+        await enlist(store, "a")
+        await given(store, "one")
+        follower = Follower(store, "a", {"h": stubborn}, 4, timing=LONG, grace_s=0, clock=lambda: clock[0])
+        await follower.tick()
+        await begun.wait()
+        clock[0] = LONG.trust_s
+        await store.release(PARTITIONS, {"h/one": runs[0].grant.term})
+        await follower.keeper.tick()
+
+        assert await follower.tick() == LONG.ttl_s
+        assert runs[0].lost
+        assert len(runs) == 1
+        assert [found.expire for found in await list_partitions(store)] == [0]
+        may_end.set()
+        await follower.stop()
+
+
+async def test_a_node_that_is_not_in_the_list_does_not_look_all_the_time() -> None:
+    clock = [0.0]
+    async with open_store("memory:") as store:
+        await enlist(store, "other")
+        await given(store, "one")
+        follower = Follower(store, "a", {"h": forever}, 4, timing=LONG, clock=lambda: clock[0])
+        await follower.tick()
+        clock[0] = 2 * LONG.ttl_s
+
+        assert await follower.tick() == LONG.beat_s
+        await follower.stop()
+
+
+async def test_nothing_falls_to_a_node_that_does_not_run_the_handler(store: Store) -> None:
+    await enlist(store, "a")
+    lease = (await store.hold(LEASES, [node_key("b")], "b", 600_000))[node_key("b")]
+    await advertise(store, node_key("b"), lease.term, {"slots": 4, "handlers": ["other"]})
+    await given(store, *"abcd")
+    follower = Follower(store, "a", {"h": forever}, 4, timing=LONG, grace_s=0)
+    await follower.tick()
+
+    assert len(follower.works) == 4
+    await follower.stop()
+
+
+async def test_a_look_where_there_is_nothing_is_one_call(store: Store) -> None:
+    follower = Follower(store, "a", {"h": forever}, 4, timing=LONG)
+    await follower.tick()
+    before = store.statistics().calls
+
+    assert await follower.tick() == LONG.ttl_s
+    assert store.statistics().calls == before + 1
+    await follower.stop()
+
+
+async def test_what_was_done_is_not_let_go_of_again() -> None:
+    """Its result and its release were one act; another would wake every node for nothing."""
+
+    class Counting(Store):
+        released = 0
+
+        async def release(self, collection: Collection, terms: Mapping[str, int]) -> None:
+            self.released += 1
+            await super().release(collection, terms)
+
+    async def at_once(work: Work) -> None:
+        del work
+
+    async with Counting(MemoryBackend(MemoryServer(), "0.1.0")) as store:
+        await enlist(store, "a")
+        await given(store, "one")
+        follower = Follower(store, "a", {"h": at_once}, 4, timing=LONG)
+        await follower.tick()
+        await until(store, lambda states: states == {"one": DONE})
+        while follower.works:
+            await follower.tick()
+        await follower.tick()
+
+        assert store.released == 0
         await follower.stop()

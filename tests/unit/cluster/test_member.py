@@ -2,9 +2,11 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from tidemill.cluster import Timing, Windowed, Work, list_nodes, list_partitions, taking_part
+import pytest
+
+from tidemill.cluster import LEASES, Timing, Windowed, Work, list_nodes, list_partitions, taking_part
 from tidemill.cluster.partitioner import Partitioner
-from tidemill.store import Fence, Store
+from tidemill.store import BadRequest, Fence, Store, open_store
 
 SHORT = Timing(2.0)
 
@@ -60,3 +62,27 @@ async def test_a_member_that_leaves_takes_its_name_and_its_work_off_the_lists(tm
         assert all(found.free(now) for found in await list_partitions(stays.store))
         assert [node.token for node in await list_nodes(stays.store) if node.alive] == [stays.token]
         assert leaves.token != stays.token
+
+
+async def test_members_alone_clear_the_dead_from_the_list(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    async with open_store(url) as store:
+        lease = (await store.hold(LEASES, ["node:dead"], "dead", 1))["node:dead"]
+        await store.release(LEASES, {"node:dead": lease.term})
+        async with taking_part(url, "a", {"h": nothing}, slots=2, timing=SHORT) as alone:
+            async with store.watch(LEASES, poll_s=0.05) as watch:
+                while (await store.get(LEASES, "node:dead")) is not None or not await list_nodes(store):
+                    await watch.wait()
+            [node] = await list_nodes(store)
+
+    assert (node.token, node.slots, node.handlers) == (alone.token, 2, ("h",))
+
+
+async def test_a_store_in_memory_is_refused() -> None:
+    with pytest.raises(BadRequest):
+        async with taking_part("memory:shared", "a", {}):
+            pass
+
+
+async def nothing(work: Work) -> None:
+    del work

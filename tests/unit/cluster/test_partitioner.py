@@ -1,6 +1,7 @@
 """The leader's side of partitions, on every store that runs here."""
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,9 @@ from tidemill.cluster import LEASES, Node, SourceFailed, Timing
 from tidemill.cluster.follower import Follower
 from tidemill.cluster.nodes import advertise, node_key
 from tidemill.cluster.partitioner import PLANS, Supervised, Windowed
-from tidemill.cluster.partitions import FAILED, PARTITIONS, STOPPING, list_partitions
+from tidemill.cluster.partitions import FAILED, PARTITIONS, STOPPING, Partition, list_partitions
 from tidemill.cluster.work import Work
-from tidemill.store import Fence, Page, Store
+from tidemill.store import Fence, Page, Store, Unavailable
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 
 LONG = Timing(600.0)
@@ -223,3 +224,56 @@ async def test_a_quiet_round_is_three_calls(store: Store) -> None:
 
     assert await leader.round() == 30.0
     assert store.statistics().calls == before + 3
+
+
+async def test_only_nodes_that_run_the_handler_count(store: Store) -> None:
+    fence = await leading(store)
+    leader = supervised(store, fence)
+    lease = (await store.hold(LEASES, [node_key("other")], "other", 600_000))[node_key("other")]
+    await advertise(store, node_key("other"), lease.term, {"slots": 4, "handlers": ["i"]})
+    assert await leader.round() == 30.0
+    assert await names(store) == []
+
+    await enlist(store, "a")
+    await leader.round()
+    assert await names(store) == ["000001-00000"]
+
+
+async def test_what_was_told_but_not_removed_is_told_again_and_not_offered_anew(store: Store) -> None:
+    """The leader dies in between."""
+
+    class Mortal(Windowed):
+        async def _remove(self, gone: Sequence[Partition]) -> None:
+            raise Unavailable(f"dies before {len(gone)} are removed")
+
+    class Forgetful(Numbers):
+        told = 0
+
+        async def finished(self, names: Sequence[str]) -> None:
+            self.told += 1
+            await super().finished(names)
+
+    fence, source = await leading(store), Forgetful(1)
+    await enlist(store, "a")
+    heir = Windowed(store, "h", lambda: fence, source)
+    await heir.round()
+    async with Follower(store, "a", {"h": at_once}, 8, timing=LONG):
+        while not source.told:
+            with contextlib.suppress(Unavailable):
+                await Mortal(store, "h", lambda: fence, source).round()
+            await asyncio.sleep(0)
+    await heir.round()
+
+    assert source.told == 2
+    assert await names(store) == []
+
+
+async def test_thousands_are_created_and_removed_in_parts(store: Store) -> None:
+    fence, source = await leading(store), Numbers(1200)
+    leader = Windowed(store, "h", lambda: fence, source, window=1200)
+    await leader.round()
+    found = await list_partitions(store)
+    assert len(found) == 1200
+
+    await leader._remove(found)
+    assert await names(store) == []
