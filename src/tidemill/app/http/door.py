@@ -5,7 +5,8 @@ Any web page can make a browser call a loopback address, so two checks come befo
 Host      must be a name of this node, or else a foreign name was pointed at our address (DNS rebinding)
 Origin    when a browser sends it, must be our own page's or an allowed one's
 
-Then a bearer token tells the caller and its roles. A route says what it needs with `require(Role)`.
+Then a bearer token tells the caller and its roles. A route says what it needs with `require(Role)`. A
+WebSocket whose token is revoked or expires is closed at its next message.
 """
 
 import ipaddress
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidemill.app.bind import check_bind, is_loopback
 from tidemill.app.errors import Forbidden, ForeignHost, ForeignOrigin, Unauthorized
@@ -117,7 +118,25 @@ class Authenticate:
                     return await refuse(error, scope, receive, send)
                 caller = None
             scope.setdefault("state", {})["caller"] = caller
+        if scope["type"] == "websocket":
+            receive = self._while_known(scope, receive, send)
         return await self._app(scope, receive, send)
+
+    def _while_known(self, scope: Scope, receive: Receive, send: Send) -> Receive:
+        """A WebSocket may last for days, so its token opens each message, not only the door."""
+
+        async def checked() -> Message:
+            message = await receive()
+            if message["type"] == "websocket.receive":
+                try:
+                    await self._keyring.identify(_bearer(scope), changes=False)
+                except TidemillError as error:
+                    log.info("door.closed", code=error.code, path=scope["path"])
+                    await send({"type": "websocket.close", "code": _CLOSE_POLICY, "reason": error.code})
+                    return {"type": "websocket.disconnect", "code": _CLOSE_POLICY, "reason": error.code}
+            return message
+
+        return checked
 
     async def _identify(self, scope: Scope) -> Caller:
         return await self._keyring.identify(_bearer(scope), changes=_changes(scope))

@@ -1,25 +1,23 @@
 """The door: hosts, origins, tokens and roles, over HTTP and over a real WebSocket."""
 
-import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
-from fastapi import FastAPI, WebSocket
+from fastapi import WebSocket
 from fastapi.routing import iter_route_contexts
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
+from served import served
 from tidemill.app.bind import BindRefused, check_bind
-from tidemill.app.http import NodeContext, build_app, require, server_config
+from tidemill.app.http import NodeContext, build_app, require
 from tidemill.app.http.door import PAGE, PUBLIC
 from tidemill.app.settings import Settings
-from tidemill.app.tokens import Role, create_token, revoke_token
+from tidemill.app.tokens import Keyring, Role, create_token, revoke_token
 from tidemill.store import Store
 
 Client = httpx2.AsyncClient
@@ -218,27 +216,6 @@ def test_any_other_address_needs_a_token(host: str) -> None:
         check_bind(host, has_token=False)
 
 
-@asynccontextmanager
-async def served(app: FastAPI, settings: Settings) -> AsyncIterator[str]:
-    """The app behind a real server; gives host and port."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(server_config(app, settings))
-        started = asyncio.Event()
-        startup: Callable[..., Awaitable[None]] = server.startup
-
-        async def startup_and_tell(sockets: list[socket.socket] | None = None) -> None:
-            await startup(sockets)
-            started.set()
-
-        server.startup = startup_and_tell  # type: ignore[method-assign]
-        serving = asyncio.create_task(server.serve([listener]))
-        await started.wait()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        await serving
-
-
 @pytest.fixture
 async def echo(node: Any) -> AsyncIterator[str]:
     """A served app with a WebSocket for workers; gives its address."""
@@ -247,7 +224,8 @@ async def echo(node: Any) -> AsyncIterator[str]:
     @app.websocket("/echo", dependencies=[require(Role.WORKER)])
     async def repeat(websocket: WebSocket) -> None:
         await websocket.accept()
-        await websocket.send_text(await websocket.receive_text())
+        async for text in websocket.iter_text():
+            await websocket.send_text(text)
 
     async with served(app, node.settings) as address:
         yield f"ws://{address}/echo"
@@ -296,3 +274,22 @@ async def test_a_worker_token_opens_the_websocket(store: Store, echo: str) -> No
         await websocket.send("hello")
 
         assert await websocket.recv() == "hello"
+
+
+async def test_a_websocket_is_closed_once_its_token_is_revoked(
+    store: Store, echo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Keyring, "MAX_AGE_S", 0.0)
+    _, secret = await create_token(store, "ci", [Role.WORKER])
+    await create_token(store, "other", [Role.WORKER])
+
+    async with connect(echo, additional_headers={"Authorization": f"Bearer {secret}"}) as websocket:
+        await websocket.send("hello")
+        assert await websocket.recv() == "hello"
+        await revoke_token(store, "ci")
+        await websocket.send("hello")
+        with pytest.raises(ConnectionClosed) as caught:
+            await websocket.recv()
+
+    assert caught.value.rcvd is not None
+    assert (caught.value.rcvd.code, caught.value.rcvd.reason) == (1008, "door.unauthorized")

@@ -13,7 +13,20 @@ from tidemill.app.mask import masked_text
 from tidemill.app.tokens import Role
 from tidemill.cluster import SEMAPHORES
 from tidemill.cluster.lock import LOCKS
-from tidemill.store import BadRequest, Collection, Done, Lost, Outcome, Store, StoreError, Unavailable, Write
+from tidemill.store import (
+    BadRequest,
+    Collection,
+    Done,
+    Lost,
+    Outcome,
+    Store,
+    StoreError,
+    Term,
+    Unavailable,
+    Write,
+    ge,
+    lt,
+)
 from tidemill.store.backends.node import wire
 
 _OFFERED = {collection.name: collection for collection in (LOCKS, SEMAPHORES)}
@@ -28,18 +41,26 @@ def routes(context: NodeContext) -> APIRouter:
         await websocket.accept()
         try:
             while True:
-                await _serve(context.store, websocket)
+                await _serve(context.store, websocket, await _receive(websocket))
         except WebSocketDisconnect:
             pass
 
     return router
 
 
-async def _serve(store: Store, websocket: WebSocket) -> None:
+async def _receive(websocket: WebSocket) -> str | bytes:
+    message = await websocket.receive()
+    if message["type"] != "websocket.receive":
+        raise WebSocketDisconnect
+    text: str | bytes = message.get("text") or message.get("bytes") or ""
+    return text
+
+
+async def _serve(store: Store, websocket: WebSocket, text: str | bytes) -> None:
     """Answer one request. Whatever the store may raise is an answer, too."""
     reply: wire.Reply
     try:
-        request = wire.decode_request(await websocket.receive_text())
+        request = wire.decode_request(text)
         if isinstance(request, wire.Watch):
             await _tell_changes(store, websocket)
         reply = wire.Answer(await _do(store, request))
@@ -55,23 +76,24 @@ async def _do(store: Store, request: wire.Request) -> Any:
     match request:
         case wire.Get(collection, keys):
             return list((await store.get_many(_offered(collection), keys)).values())
-        case wire.Find(collection, query):
-            if query.after is not None or query.fields is not None:
-                raise BadRequest("a node finds whole documents, from the first on")
-            found = await store.find(_offered(collection), *query.where, sort=query.sort, limit=query.limit)
-            return found.documents
+        case wire.Find(collection, start, end, limit):
+            where = ge("key", start), lt("key", end)
+            return (await store.find(_offered(collection), *where, limit=limit)).documents
         case wire.Hold(collection, keys, holder, ttl_ms):
             return list((await store.hold(_offered(collection), keys, holder, ttl_ms)).values())
         case wire.Renew(collection, terms, ttl_ms):
             return list((await store.renew(_offered(collection), terms, ttl_ms)).values())
         case wire.Release(collection, terms):
             return await store.release(_offered(collection), terms)
-        case wire.Put(collection, changes):
-            where = _offered(collection)
-            writes = [Write(where, change.key, change.body, change.expect) for change in changes]
-            return [_revision(outcome) for outcome in await store.write(writes)]
+        case wire.Put(changes):
+            return [_revision(outcome) for outcome in await store.write([*map(_write, changes)])]
         case _:
             return await store.now()
+
+
+def _write(change: wire.Change) -> Write:
+    body = None if change.body is None else msgspec.structs.asdict(change.body)
+    return Write(SEMAPHORES, change.key, body, change.revision if change.term is None else Term(change.term))
 
 
 def _revision(outcome: Outcome) -> int | None:

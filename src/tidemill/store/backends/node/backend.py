@@ -1,25 +1,29 @@
 """The verbs of leases, over one WebSocket to a node."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.protocol import State
 
 from tidemill.store.backend import OnChange
 from tidemill.store.backends.node import wire
 from tidemill.store.document import (
     Capabilities,
     Collection,
+    Condition,
     Document,
     Done,
     Lease,
     Lost,
     Outcome,
     Query,
+    Term,
     Unknown,
     Write,
 )
@@ -28,9 +32,14 @@ from tidemill.store.errors import BadRequest, OutcomeUnknown, ReadOnly, ReleaseT
 T = TypeVar("T")
 
 OFFERED = frozenset({"locks", "semaphores"})
+WRITABLE = "semaphores"
 CLOSE_S = 1.0
 AGAIN_S = 1.0
 ANSWER_BYTES = 16 * 1024 * 1024
+
+logging.getLogger("websockets.client").setLevel(
+    logging.INFO
+)  # below that it tells every header, with the token
 
 _ERRORS: dict[str, type[StoreError]] = {
     error.code: error for error in (BadRequest, OutcomeUnknown, ReadOnly, ReleaseTooOld)
@@ -73,13 +82,19 @@ class NodeBackend:
 
     async def prepare(self, collection: Collection) -> None:
         if collection.name not in OFFERED:
-            self._refuse()
+            raise self._not_offered()
 
     async def get_many(self, collection: Collection, keys: Sequence[str]) -> list[Document]:
         return await self._ask(wire.Get(collection.name, list(keys)), list[Document])
 
     async def find(self, collection: Collection, query: Query) -> list[Document]:
-        return await self._ask(wire.Find(collection.name, query), list[Document])
+        """A range of keys, and nothing else."""
+        match query:
+            case Query(
+                (Condition("key", ">=", str(start)), Condition("key", "<", str(end))), (), limit, None, None
+            ):
+                return await self._ask(wire.Find(collection.name, start, end, limit), list[Document])
+        raise self._not_offered()
 
     async def hold(
         self, collection: Collection, keys: Sequence[str], holder: str, ttl_ms: int
@@ -95,10 +110,7 @@ class NodeBackend:
     async def write(self, writes: Sequence[Write], nonce: int) -> list[Outcome]:
         """The node's store settles what can be settled, so the nonce is its own."""
         del nonce
-        if any(write.fence is not None or write.release for write in writes):
-            self._refuse()
-        changes = [wire.Change(write.key, write.body, write.expect) for write in writes]
-        request = wire.Put(writes[0].collection.name, changes)
+        request = wire.Put([self._change(write) for write in writes])
         revisions = await self._ask(request, list[int | None], writes=True)
         return [_outcome(revision) for revision in revisions]
 
@@ -117,29 +129,39 @@ class NodeBackend:
         raise Unavailable(f"{self._server} does not tell what became of a write whose answer was lost")
 
     async def count(self, *_: Any, **__: Any) -> int:
-        self._refuse()
+        raise self._not_offered()
 
     async def claim(self, *_: Any, **__: Any) -> list[Document]:
-        self._refuse()
+        raise self._not_offered()
 
     async def claimed(self, *_: Any, **__: Any) -> list[Document]:
-        self._refuse()
+        raise self._not_offered()
 
     async def oldest_writer(self) -> str:
-        self._refuse()
+        raise self._not_offered()
 
     async def close_to_older(self, *_: Any, **__: Any) -> None:
-        self._refuse()
+        raise self._not_offered()
 
-    def _refuse(self) -> NoReturn:
-        raise BadRequest(f"{self._server} offers locks and semaphores alone; for more, name its store")
+    def _not_offered(self) -> BadRequest:
+        return BadRequest(f"{self._server} offers locks and semaphores alone; for more, name its store")
 
     # Inside
+
+    def _change(self, write: Write) -> wire.Change:
+        if write.collection.name != WRITABLE or write.fence is not None or write.release:
+            raise self._not_offered()
+        try:
+            body = msgspec.convert(write.body, wire.Size | None)
+        except msgspec.ValidationError as error:
+            raise self._not_offered() from error
+        term = write.expect.number if isinstance(write.expect, Term) else None
+        return wire.Change(write.key, body, None if isinstance(write.expect, Term) else write.expect, term)
 
     async def _ask(self, request: wire.Request, kind: type[T], *, writes: bool = False) -> T:
         """One request and its answer."""
         async with self._turn:
-            socket, self._socket = self._socket or await self._connect(), None
+            socket, self._socket = self._live() or await self._connect(), None
             try:
                 await socket.send(wire.encode(request), text=True)
                 reply = wire.decode_reply(await socket.recv())
@@ -153,6 +175,11 @@ class NodeBackend:
         if isinstance(reply, wire.Refusal):
             raise _error(reply)
         return msgspec.convert(reply.result, kind)
+
+    def _live(self) -> ClientConnection | None:
+        """The connection, unless it broke while nobody used it, when nothing was under way."""
+        socket = self._socket
+        return socket if socket is not None and socket.state is State.OPEN else None
 
     async def _watch(self, on_change: OnChange) -> None:
         """On a connection of its own; whenever that broke anything may have changed."""
@@ -180,12 +207,18 @@ class NodeBackend:
                 max_size=ANSWER_BYTES,
             )
         except InvalidStatus as error:
-            status = error.response.status_code
-            raise BadRequest(
-                f"{self._server} refused with {status}; see whether the token is right"
-            ) from error
+            raise self._refused(error.response.status_code) from error
         except (OSError, WebSocketException) as error:
             raise Unavailable(f"{self._server} cannot be reached: {error}") from error
+
+    def _refused(self, status: int) -> StoreError:
+        if status in (401, 403):
+            return BadRequest(f"{self._server} refused with {status}; see whether the token is right")
+        if status < 500:
+            return BadRequest(
+                f"{self._server} refused with {status}; see whether a node of Tidemill is there"
+            )
+        return Unavailable(f"{self._server} answers {status}")
 
 
 def _outcome(revision: int | None) -> Outcome:
