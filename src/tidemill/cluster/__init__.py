@@ -25,6 +25,7 @@ Read in this order:
 - `semaphore`  one of several slots for anybody's use, in order of arrival
 - `partitions` the partition: its document, its states, and how to list them
 - `spread`     pure: who should try which partition
+- `tally`      pure: partitions counted, and what is alarming about them
 - `work`       a partition as its handler has it
 - `keeper`     the renewal of all that a node works on, in one call
 - `follower`   every node's side: take, run, keep, let go

@@ -31,6 +31,9 @@ from tidemill.store import (
 
 OUTSTANDING, STOPPING, DONE, FAILED = "outstanding", "stopping", "done", "failed"
 
+IN_PROGRESS = "in progress"
+"""Not written down: what outstanding partitions are while they are held."""
+
 PARTITIONS = Collection(
     "partitions",
     fields=(
@@ -42,6 +45,8 @@ PARTITIONS = Collection(
     ),
     indexes=(("handler",), ("state",)),
 )
+
+_DECLARED = tuple(name for name, _ in PARTITIONS.fields)
 
 ATTEMPTS = 5
 """How often a handler may raise before its partition has failed."""
@@ -79,6 +84,9 @@ class Partition(Struct, frozen=True):
     def held(self, now: int) -> bool:
         """Whether it is in progress."""
         return self.expire > now
+
+    def state_at(self, now: int) -> str:
+        return IN_PROGRESS if self.state == OUTSTANDING and self.held(now) else self.state
 
     def free(self, now: int) -> bool:
         """Whether it may be taken."""
@@ -160,14 +168,14 @@ async def read_documents(
 
 async def read_leases(store: Store, *where: Condition) -> list[Partition]:
     """Who holds which partition and until when, without tasks and reports: all in one request."""
-    fields = [name for name, _ in PARTITIONS.fields]
-    return [partition_of(found) for found in await read_documents(store, *where, fields=fields)]
+    return [partition_of(found) for found in await read_documents(store, *where, fields=_DECLARED)]
 
 
 async def list_partitions(store: Store, handler: str | None = None) -> list[Partition]:
-    """All partitions, or those of one handler, with what was last reported for each."""
+    """All partitions, or those of one handler, with what was last reported for each, without their tasks."""
     where = [] if handler is None else [eq("handler", handler)]
-    return [partition_of(found) for found in await read_documents(store, *where)]
+    fields = (*_DECLARED, "progress", "error")
+    return [partition_of(found) for found in await read_documents(store, *where, fields=fields)]
 
 
 async def create_partitions(

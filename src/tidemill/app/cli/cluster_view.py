@@ -1,5 +1,6 @@
 """The cluster as it stands in the store, for commands that need no running node."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -8,24 +9,30 @@ import msgspec
 from tidemill.cluster import Node, leader, list_nodes
 from tidemill.cluster.figures import Alarm, Figures, alarms, leaderless, silence, stuck
 from tidemill.cluster.nodes import node_key
+from tidemill.cluster.partitions import OUTSTANDING, Partition, list_partitions, read_leases
 from tidemill.cluster.reports import STUCK_AFTER_S, read_reports
+from tidemill.cluster.tally import failures, held_in_all, tallies
 from tidemill.store import Store
 
 
 async def cluster_view(store: Store) -> dict[str, Any]:
-    """Who leads, under which term, the node list, and what is alarming.
+    """Who leads, under which term, the node list, how far partitions are, and what is alarming.
 
     `leader` is a token, or None when nobody leads. A node's `figures` are what it last reported, or None; its
-    `lease_age_s` is as of now.
+    `lease_age_s` is as of now, and `partitions` is how many it holds.
     """
     lease = await leader(store)
     holder = lease.holder if lease else None
     listed = await list_nodes(store)
     reports = await read_reports(store, [node_key(node.name) for node in listed])
-    now = await store.now()
+    leases, now = await read_leases(store), await store.now()
+    counted = tallies(leases, now)
     nodes = [_node_view(node, reports.get(node_key(node.name)), now, holder) for node in listed]
     name = next((node["name"] for node in nodes if node["leader"]), None)
+    for node in nodes:
+        node["partitions"] = held_in_all(counted, node["token"])
     raised = [{"node": node["name"], **alarm} for node in nodes for alarm in node.pop("alarms")]
+    raised += [{"node": None, **asdict(alarm)} for alarm in failures(counted)]
     if lease is None and any(node.alive for node in listed):
         raised.insert(0, {"node": None, **asdict(leaderless())})
     return {
@@ -33,7 +40,32 @@ async def cluster_view(store: Store) -> dict[str, Any]:
         "leader_name": name,
         "term": lease.term if lease else None,
         "nodes": nodes,
+        "partitions": [msgspec.to_builtins(tally) for tally in counted],
         "alarms": raised,
+    }
+
+
+async def partitions_view(store: Store, handler: str | None = None) -> list[dict[str, Any]]:
+    """All partitions, or those of one handler, each with the name of the node that holds it now.
+
+    `left_s` is how long its lease runs if it is not renewed, `pause_s` how long it is not to be tried again;
+    each None where there is nothing to wait for.
+    """
+    found = await list_partitions(store, handler)
+    names = {node.token: node.name for node in await list_nodes(store)}
+    now = await store.now()
+    return [_partition_view(partition, names, now) for partition in found]
+
+
+def _partition_view(partition: Partition, names: Mapping[str, str], now: int) -> dict[str, Any]:
+    held, paused = partition.held(now), partition.state == OUTSTANDING and partition.not_before > now
+    return {
+        **msgspec.to_builtins(partition),
+        "state": partition.state_at(now),
+        "holder": partition.holder if held else None,
+        "node": names.get(partition.holder or "") if held else None,
+        "left_s": round((partition.expire - now) / 1000, 1) if held else None,
+        "pause_s": round((partition.not_before - now) / 1000, 1) if paused else None,
     }
 
 

@@ -21,7 +21,8 @@ from tidemill.app.settings import Settings
 from tidemill.app.tokens import TOKENS
 from tidemill.base.errors import TidemillError
 from tidemill.cluster.errors import NameTaken
-from tidemill.store import Body, Conflict, Unavailable, open_store
+from tidemill.cluster.partitions import FAILED, PARTITIONS, outstanding
+from tidemill.store import Body, Conflict, Store, Unavailable, open_store
 from tidemill.store.errors import ReadOnly
 
 
@@ -222,9 +223,43 @@ def test_an_empty_cluster_is_told(run: Run) -> None:
         "leader_name": None,
         "term": None,
         "nodes": [],
+        "partitions": [],
         "alarms": [],
         "store": STORE,
     }
+
+
+async def some_partitions(store: Store) -> None:
+    failed = {**outstanding("files", b"task"), "state": FAILED, "attempt": 5, "error": "ValueError: broken"}
+    await store.create(PARTITIONS, "files/a", failed)
+    await store.create(PARTITIONS, "files/b", outstanding("files", b"task"))
+    await store.create(PARTITIONS, "feed/c", outstanding("feed", b"task"))
+
+
+def test_partitions_are_listed_and_a_failed_one_is_tried_again(run: Run) -> None:
+    run("config", "set", "ttl_s", "8")
+    stored(some_partitions)
+
+    listed = run("cluster", "partitions", "--handler", "files")
+    assert listed.out.splitlines() == [
+        "key\tstate\tnode\tattempt\tleft_s\tpause_s\terror",
+        "files/a\tfailed\t-\t5\t-\t-\tValueError: broken",
+        "files/b\toutstanding\t-\t0\t-\t-\t-",
+    ]
+    assert len(json.loads(run("cluster", "partitions", "--json").out)) == 3
+
+    assert run("cluster", "retry", "files/a").code == 0
+    seen = json.loads(run("cluster", "partitions", "--handler", "files", "--json").out)
+    assert [(one["state"], one["attempt"]) for one in seen] == [("outstanding", 0), ("outstanding", 0)]
+    assert audit_entries()[0]["action"] == "partition retry"
+
+
+@pytest.mark.parametrize(("key", "code"), [("files/b", 4), ("files/none", 3)])
+def test_what_has_not_failed_is_not_tried_again(run: Run, key: str, code: int) -> None:
+    run("config", "set", "ttl_s", "8")
+    stored(some_partitions)
+
+    assert run("cluster", "retry", key).code == code
 
 
 def test_doctor_is_content_with_a_fit_machine(run: Run) -> None:

@@ -7,13 +7,14 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tidemill.app.cli.cluster import _print
-from tidemill.app.cli.cluster_view import cluster_view
+from tidemill.app.cli.cluster import NODE_COLUMNS, _print
+from tidemill.app.cli.cluster_view import cluster_view, partitions_view
 from tidemill.cluster import LEADER, LEASES
 from tidemill.cluster.figures import Counts, Figures
 from tidemill.cluster.nodes import advertise
+from tidemill.cluster.partitions import FAILED, PARTITIONS, outstanding
 from tidemill.cluster.reports import REPORTS
-from tidemill.store import Store
+from tidemill.store import Body, Store
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 
 NOW = 1_000_000
@@ -114,8 +115,61 @@ async def test_people_read_tables_of_the_cluster_its_nodes_and_the_alarms(
 
     assert cluster.splitlines()[1].split("\t")[0] == "a"
     assert nodes.splitlines() == [
-        "node\talive\tlease_age_s\tanswer_ms\tskew_ms\trenewals\tmissed\tlate\tcalls\tconflicts\tunknown",
-        "a\tyes\t0.0\t10.0\t2000\t960\t3\t2\t1100\t7\t1",
-        "b\tyes\t-\t-\t-\t-\t-\t-\t-\t-\t-",
+        "\t".join(NODE_COLUMNS),
+        "a\tyes\t0.0\t10.0\t2000\t960\t3\t2\t1100\t7\t1\t0",
+        "b\tyes\t-\t-\t-\t-\t-\t-\t-\t-\t-\t0",
     ]
     assert alarms.splitlines()[1].startswith("a\tclock.skew\tits clock is 2.0 s behind the store's\t")
+
+
+async def with_partitions(world: World) -> None:
+    """Of two in progress, one is on node a, the other held by a node that is not in the list any more."""
+    await world.enter("a", figures(), leads=True)
+    for name in ("free", "mine", "theirs", "broken", "paused"):
+        await world.store.create(PARTITIONS, f"h/{name}", outstanding("h", b"task"))
+    await world.store.hold(PARTITIONS, ["h/mine"], "token-a", 30_000)
+    await world.store.hold(PARTITIONS, ["h/theirs"], "token-gone", 30_000)
+    changes: dict[str, Body] = {
+        "broken": {"state": FAILED, "attempt": 5, "error": "ValueError: no"},
+        "paused": {"attempt": 1, "not_before": NOW + 2000},
+    }
+    for name, change in changes.items():
+        found = await world.store.get(PARTITIONS, f"h/{name}")
+        assert found is not None
+        await world.store.replace(PARTITIONS, found.key, {**found.body, **change}, expect=found.revision)
+
+
+async def test_partitions_are_counted_by_handler_and_by_node_and_failed_ones_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world = World()
+    await with_partitions(world)
+    seen = await cluster_view(world.store)
+    _print(seen | {"store": "memory:"})
+    _, nodes, partitions, alarms = capsys.readouterr().out.split("\n\n")
+
+    assert seen["partitions"][0]["held"] == {"token-a": 1, "token-gone": 1}
+    assert nodes.splitlines()[1].split("\t")[-1] == "1"
+    assert partitions.splitlines() == [
+        "handler\toutstanding\tin progress\tstopping\tdone\tfailed",
+        "h\t2\t2\t0\t0\t1",
+    ]
+    assert alarms.splitlines()[1].startswith("-\tpartition.failed\t1 partition has failed")
+    assert json.dumps(seen)
+
+
+async def test_each_partition_is_shown_with_its_node_and_what_it_waits_for() -> None:
+    world = World()
+    await with_partitions(world)
+    seen = {one["key"].removeprefix("h/"): one for one in await partitions_view(world.store, "h")}
+
+    assert [(seen["mine"][name]) for name in ("state", "node", "left_s")] == ["in progress", "a", 30.0]
+    assert [(seen["theirs"][name]) for name in ("node", "holder")] == [None, "token-gone"]
+    assert [(seen["broken"][name]) for name in ("state", "error", "pause_s")] == [
+        "failed",
+        "ValueError: no",
+        None,
+    ]
+    assert [(seen["paused"][name]) for name in ("state", "attempt", "pause_s")] == ["outstanding", 1, 2.0]
+    assert await partitions_view(world.store, "other") == []
+    assert json.dumps(seen)

@@ -11,6 +11,7 @@ from tidemill.app.settings import Given, resolve
 from tidemill.app.settings_store import read_cluster_settings
 from tidemill.app.tokens import Role, create_token
 from tidemill.cluster.figures import Alarm
+from tidemill.cluster.partitions import FAILED, PARTITIONS, outstanding
 from tidemill.store import Store, Unavailable
 
 Client = httpx2.AsyncClient
@@ -62,6 +63,30 @@ async def test_the_node_list_is_the_stores(node: Any, client: Client) -> None:
     ]
     node.nodes = away
     assert (await client.get("/api/v1/nodes")).status_code == 503
+
+
+async def test_the_cluster_and_the_metrics_tell_how_far_partitions_are(store: Store, client: Client) -> None:
+    await store.create(PARTITIONS, "files/a", {**outstanding("files", b""), "state": FAILED})
+    await store.create(PARTITIONS, "files/b", outstanding("files", b""))
+    await store.hold(PARTITIONS, ["files/b"], "token-b", 60_000)
+    seen = (await client.get("/api/v1/cluster")).json()
+    text = (await client.get("/metrics")).text
+
+    [files] = seen["partitions"]
+    assert (files["handler"], files["states"]["in progress"], files["held"]) == ("files", 1, {"token-b": 1})
+    assert [alarm["code"] for alarm in seen["alarms"]] == ["partition.failed"]
+    assert 'tidemill_partitions{handler="files",state="failed"} 1.0' in text
+    assert 'tidemill_alarm{code="partition.failed"} 1.0' in text
+
+
+async def test_metrics_are_told_without_partitions_while_the_store_is_away(node: Any, client: Client) -> None:
+    await client.get("/metrics")
+    await node.store.close()
+    text = (await client.get("/metrics")).text
+
+    assert "tidemill_term 7.0" in text
+    assert "tidemill_partitions{" not in text
+    assert "partition.failed" not in text
 
 
 async def test_metrics_count_the_store_and_the_node(client: Client) -> None:

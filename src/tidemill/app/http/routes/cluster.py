@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter
 
 from tidemill.app.http.context import ClusterView, NodeContext, NodeView
@@ -10,7 +11,9 @@ from tidemill.app.http.door import require
 from tidemill.app.mask import masked_text
 from tidemill.app.tokens import Role
 from tidemill.cluster.figures import Alarm
-from tidemill.store import StoreError
+from tidemill.cluster.partitions import read_leases
+from tidemill.cluster.tally import Tally, failures, tallies
+from tidemill.store import Store, StoreError
 
 
 def routes(context: NodeContext) -> APIRouter:
@@ -20,7 +23,7 @@ def routes(context: NodeContext) -> APIRouter:
     async def get_cluster() -> dict[str, Any]:
         """The cluster as seen here. While the store is away `nodes` is empty and `problems` says why."""
         seen = asdict(await look(context))
-        return {**seen.pop("cluster"), **seen}
+        return {**seen.pop("cluster"), **seen, "partitions": msgspec.to_builtins(seen["partitions"])}
 
     @router.get("/nodes")
     async def get_nodes() -> dict[str, list[NodeView]]:
@@ -39,13 +42,21 @@ class Overview:
     problems: list[str]
     alarms: list[Alarm]
     now: int | None
+    partitions: list[Tally]
 
 
 async def look(context: NodeContext) -> Overview:
     """What can be said of the cluster now, whether or not the store answers."""
     problems, alarms = context.problems(), context.alarms()
     try:
-        return Overview(context.cluster(), await context.nodes(), problems, alarms, await context.store.now())
+        nodes, (counted, now) = await context.nodes(), await count_partitions(context.store)
+        return Overview(context.cluster(), nodes, problems, [*alarms, *failures(counted)], now, counted)
     except StoreError as error:
         said = masked_text(f"the node list cannot be read: {error}")
-        return Overview(context.cluster(), [], [*problems, said], alarms, None)
+        return Overview(context.cluster(), [], [*problems, said], alarms, None, [])
+
+
+async def count_partitions(store: Store) -> tuple[list[Tally], int]:
+    """How far the partitions of each handler are, and the store's time at which that was so."""
+    leases, now = await read_leases(store), await store.now()
+    return tallies(leases, now), now
