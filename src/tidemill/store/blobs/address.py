@@ -1,6 +1,7 @@
 """From an address to blobs."""
 
 import os
+import re
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -13,6 +14,7 @@ from tidemill.store.blobs.shelf import Shelf
 
 ADDRESSES = "file:///path, a plain path, or s3://bucket/prefix"
 
+_ENDPOINT = re.compile(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d+)?(/[^@]*)?")
 _S3_OPTIONS = ("endpoint", "region", "access_key_id", "secret_access_key")
 
 
@@ -77,12 +79,12 @@ def _s3(address: str) -> Place:
 
 
 def _s3_options(place: str, query: str) -> dict[str, str]:
-    options = dict(parse_qsl(query))
+    # A plus is one, and no space: secrets have it.
+    options = dict(parse_qsl(query.replace("+", "%2B")))
     if unknown := sorted(options.keys() - set(_S3_OPTIONS)):
         raise BlobRefused(f"{place}: there is no option {unknown[0]!r}; known are {', '.join(_S3_OPTIONS)}")
     if ("access_key_id" in options) != ("secret_access_key" in options):
         raise BlobRefused(f"{place}: access_key_id and secret_access_key go together")
-    endpoint = urlsplit(options.get("endpoint", "https://s3"))
-    if endpoint.scheme not in ("http", "https") or not endpoint.netloc or "@" in endpoint.netloc:
+    if not _ENDPOINT.fullmatch(options.get("endpoint", "https://s3")):
         raise BlobRefused(f"{place}: the endpoint is not of the form https://host:port")
     return options

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.store.blobs import BlobFormat, BlobRefused, BlobUnavailable, open_blobs
+from tidemill.store.blobs.s3 import S3Shelf
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}"])
@@ -36,11 +37,22 @@ def test_creating_twice_keeps_what_is_there(tmp_path: Path) -> None:
         ("s3://bucket/x?secret_access_key=sesame", "^s3://bucket/x: .* go together"),
         ("s3://bucket/x?endpoint=127.0.0.1:9000", "^s3://bucket/x: the endpoint is not of the form"),
         ("s3://bucket/x?endpoint=http://me:sesame@host", "^s3://bucket/x: the endpoint is not of the form"),
+        ("s3://bucket/x?endpoint=http://a%20host", "^s3://bucket/x: the endpoint is not of the form"),
+        ("s3://bucket/x?endpoint=http://[::1", "^s3://bucket/x: the endpoint is not of the form"),
+        ("s3://bucket/x?endpoint=http://host:99999", "no bucket or endpoint can have that name"),
+        ("s3://a%20bucket/x?endpoint=http://host", "no bucket or endpoint can have that name"),
     ],
 )
 def test_other_addresses_are_refused_with_what_is_allowed(address: str, reason: str) -> None:
     with pytest.raises(BlobRefused, match=reason):
         open_blobs(address)
+
+
+def test_a_plus_in_a_secret_stays_one(s3_address: str) -> None:
+    blobs = open_blobs(s3_address.replace("sesame", "se+sa/me="), create=True)
+
+    assert isinstance(blobs.shelf, S3Shelf)
+    assert blobs.shelf.bucket.secret_access_key == "se+sa/me="
 
 
 def test_a_folder_that_is_not_there_is_not_made_unless_asked(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    EndpointResolutionError,
     InvalidRegionError,
     NoCredentialsError,
+    ParamValidationError,
     PartialCredentialsError,
 )
 from urllib3.exceptions import HTTPError
@@ -134,6 +136,8 @@ def s3_errors(doing: str) -> Iterator[None]:
         raise BlobRefused(f"cannot {doing}: {_NO_CREDENTIALS}") from error
     except InvalidRegionError as error:
         raise BlobRefused(f"cannot {doing}: the region is not the name of one") from error
+    except (EndpointResolutionError, ParamValidationError) as error:
+        raise BlobRefused(f"cannot {doing}: no bucket or endpoint can have that name") from error
     except (BotoCoreError, HTTPError, OSError) as error:  # an answer that breaks off raises any of them
         raise BlobUnavailable(f"cannot {doing}: {type(error).__name__}") from error
 
@@ -149,6 +153,10 @@ def _meaning(code: str, status: int, doing: str) -> BlobError:
         )
     if code == "InvalidRange":
         return BlobDamaged(f"cannot {doing}: it is shorter than it was")
+    if code == "RequestTimeTooSkewed":
+        return BlobUnavailable(
+            f"cannot {doing}: this machine's clock is too far from that of S3; set it by NTP"
+        )
     if code in _REFUSED or status in (301, 401, 403):
         return BlobRefused(f"cannot {doing}: S3 answers {code or status}")
     return BlobUnavailable(f"cannot {doing}: S3 answers {code or status}")

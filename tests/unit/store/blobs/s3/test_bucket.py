@@ -58,6 +58,13 @@ def test_who_is_denied_access_is_refused_with_the_reason(
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+def test_a_clock_that_is_far_off_is_said_and_may_be_set(blobs: Blobs, s3_server: S3Server) -> None:
+    s3_server.fail_next("PUT", status=403, code="RequestTimeTooSkewed")
+
+    with pytest.raises(BlobUnavailable, match="this machine's clock is too far from that of S3"):
+        blobs.put("a", b"content")
+
+
 def test_without_credentials_the_error_names_what_to_set(
     s3_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,16 +68,13 @@ async def test_a_download_that_stays_cut_is_an_error_and_not_a_short_answer(
     blobs = Blobs(replace(proxied, bucket=replace(proxied.bucket, attempts=1)))
     ref = await asyncio.to_thread(blobs.put, "a", sample(SIZE))
 
-    def read() -> bytes:
-        with blobs.open(ref) as reader:
-            start = reader.read(10)
-            assert start == sample(SIZE)[:10]
-            reader.seek(8 * BLOCK_BYTES)
-            proxy.refuse()
-            return reader.read()
+    with await asyncio.to_thread(blobs.open, ref) as reader:
+        assert await asyncio.to_thread(reader.read, 10) == sample(SIZE)[:10]
+        reader.seek(8 * BLOCK_BYTES)
+        proxy.refuse()
 
-    with pytest.raises(BlobUnavailable):
-        await asyncio.to_thread(read)
+        with pytest.raises(BlobUnavailable):
+            await asyncio.to_thread(reader.read)
 
 
 def test_who_jumps_about_after_the_deletion_is_told(blobs: Blobs) -> None:

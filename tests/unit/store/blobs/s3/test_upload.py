@@ -143,11 +143,15 @@ async def test_a_connection_that_stays_cut_leaves_nothing_visible(
     blobs: Blobs, shelf: S3Shelf, proxied: S3Shelf, proxy: CuttingProxy
 ) -> None:
     cut = Blobs(replace(proxied, bucket=replace(proxied.bucket, attempts=1)))
+    loop = asyncio.get_running_loop()
+
+    async def refuse() -> None:
+        proxy.refuse()
 
     def write() -> None:
         with cut.create("large") as writer:
             writer.write(sample(LARGE))
-            proxy.refuse()
+            asyncio.run_coroutine_threadsafe(refuse(), loop).result()
             writer.write(sample(LARGE))
 
     with pytest.raises(BlobUnavailable):
