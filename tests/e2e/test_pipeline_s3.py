@@ -6,21 +6,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from e2e.auctions import AUCTIONS, BIDS, SCRIPT, answers, expected
-from tidemill.api.pipeline import Pipeline, RuntimeName
+from tidemill.api.pipeline import Pipeline
 from tidemill.pipeline.errors import ForeignState
 
 pytestmark = pytest.mark.timeout(180)
 
 
 def test_a_pipeline_with_its_files_on_s3_goes_on_where_it_was(
-    spark: SparkSession, folder: Path, runtime: RuntimeName, s3_address: str
+    spark: SparkSession, folder: Path, s3_address: str
 ) -> None:
-    with Pipeline(spark, folder, runtime=runtime, workers=2, blobs=s3_address) as p:
+    with Pipeline(spark, folder, runtime="batch", workers=2, blobs=s3_address) as p:
         p.sql(SCRIPT)
         p.insert("auctions", AUCTIONS)
         p.insert("bids", BIDS[:10])
         p.step()
-    with Pipeline(spark, folder, runtime=runtime, workers=2, blobs=s3_address) as p:
+    with Pipeline(spark, folder, runtime="batch", workers=2, blobs=s3_address) as p:
         before = answers(p)
         p.insert("bids", BIDS[10:])
         p.step()

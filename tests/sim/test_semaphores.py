@@ -21,7 +21,7 @@ from tidemill.cluster.turns import Scene, keys_of, slot_of
 from tidemill.store import Fence, Lease, Store
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 
-SEEDS = 30
+SEEDS = 20
 SLOTS = 2
 
 

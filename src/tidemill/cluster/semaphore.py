@@ -155,9 +155,12 @@ class Seat:
         return False
 
     async def _rest(self, watch: Watch, scene: Scene) -> None:
-        """Wait until something changed or a lease in the way has run out, and keep the place meanwhile."""
-        spread_s = self._timing.spread_s
-        until = self._clock() + idle_ms(scene, self._token) / 1000 + self._source.random() * spread_s
+        """Wait until something changed or it may be our turn, and keep the place meanwhile.
+
+        Not for longer than a lease of ours, as others may have longer ones, and a change may go untold.
+        """
+        idle_s, spread_s = idle_ms(scene, self._token) / 1000, self._timing.spread_s
+        until = self._clock() + min(idle_s, self._timing.ttl_s) + self._source.random() * spread_s
         while (now := self._clock()) < until:
             try:
                 async with asyncio.timeout(min(until, self._kept + self._keep_s) - now):

@@ -66,7 +66,7 @@ def test_waiting_ends_with_its_timeout_and_leaves_no_place_in_line(url: str) -> 
 def test_a_slot_is_renewed_while_it_is_held(url: str) -> None:
     with gpu(url, 1, ttl_s=0.5) as semaphore:
         fence = semaphore.fence
-        assert not gpu(url, 1).acquire(timeout_s=1.5)
+        assert not gpu(url, 1).acquire(timeout_s=1.0)
         assert semaphore.fence == fence
 
 

@@ -1,5 +1,6 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -8,12 +9,22 @@ from tidemill.cluster.semaphore import look, resize
 from tidemill.cluster.turns import Scene, keys_of, slot_of
 from tidemill.store import Collection, Fenced, Lease, Store, open_store
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
+from tidemill.store.watch import Watch
 
 GPU = keys_of("gpu")
 
 
 def served(server: MemoryServer) -> Store:
     return Store(MemoryBackend(server, "0.1.0"))
+
+
+class Deaf(Store):
+    """Is told of nothing."""
+
+    @asynccontextmanager
+    async def watch(self, collection: Collection, *, poll_s: float = 30.0) -> AsyncIterator[Watch]:
+        del collection
+        yield Watch(poll_s)
 
 
 async def seen(store: Store) -> Scene:
@@ -125,6 +136,19 @@ async def test_more_slots_let_waiters_in_at_once() -> None:
         await asyncio.gather(*waiting)
 
         assert sorted((await seen(store)).held) == [0, 1, 2]
+
+
+async def test_a_release_that_goes_untold_is_seen_within_a_lease_of_the_waiters_own() -> None:
+    server = MemoryServer()
+    async with served(server) as store, Deaf(MemoryBackend(server, "0.1.0")) as deaf:
+        holder = await entered(store, timing=Timing(3600.0))
+        waiter = Seat(deaf, "gpu", 1, timing=Timing(0.5))
+        waiting = asyncio.create_task(waiter.acquire())
+        await in_line(store, 1)
+        await holder.give_up()
+        await waiting
+
+        assert waiter.fence().term > 0
 
 
 async def test_with_fewer_slots_nobody_is_thrown_out_and_nobody_comes_in_before_there_is_room() -> None:

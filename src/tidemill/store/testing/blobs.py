@@ -152,7 +152,7 @@ class BlobSuite:
                 mapped.view(offset, length)
 
     def test_large_content_streams_both_ways_in_bounded_memory(self, blobs: Blobs) -> None:
-        chunk, count = sample(1024 * 1024), 128
+        chunk, count = sample(1024 * 1024), 40
         tracemalloc.start()
         try:
             ref = blobs.put("large", (chunk for _ in range(count)))
@@ -238,7 +238,7 @@ class BlobSuite:
 
     def test_of_racing_threads_one_wins(self, blobs: Blobs) -> None:
         contents = [sample(100_000, seed) for seed in range(8)]
-        for attempt in range(10):
+        for attempt in range(5):
             name, start = f"race/{attempt}", threading.Barrier(len(contents))
 
             def run(content: bytes, name: str = name, start: threading.Barrier = start) -> bool:
@@ -258,9 +258,9 @@ class BlobSuite:
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
             differing = [
                 [pool.submit(publish, blobs, f"race/{turn}", content) for content in contents]
-                for turn in range(20)
+                for turn in range(10)
             ]
-            equal = [pool.submit(publish, blobs, f"equal/{turn // 2}", contents[0]) for turn in range(20)]
+            equal = [pool.submit(publish, blobs, f"equal/{turn // 2}", contents[0]) for turn in range(10)]
 
             for turn, pair in enumerate(differing):
                 won = [future.result() for future in pair]
