@@ -103,7 +103,7 @@ class Leased(ABC):
         return held.taking.fence()
 
     def wait_lost(self, timeout_s: float | None = None) -> bool:
-        """Wait until it is lost. For a thread that stops the work; False when time ran out."""
+        """Wait until it is lost or let go of. For a thread that stops the work; False when time ran out."""
         held = self._mine()
         return held is None or held.lost.wait(timeout_s)
 
@@ -185,8 +185,10 @@ class _Held:
         return taken
 
     async def _keep(self) -> None:
-        await self.taking.keep()
-        self.lost.set()
+        try:
+            await self.taking.keep()
+        finally:
+            self.lost.set()
 
     async def _release(self) -> None:
         if self._keeping is not None:

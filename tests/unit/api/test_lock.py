@@ -103,6 +103,23 @@ def test_a_holder_that_was_robbed_knows_it_and_is_fenced(url: str) -> None:
             loop.run(write())
 
 
+def test_one_who_waits_for_the_loss_is_woken_by_the_release(url: str) -> None:
+    lock = tidemill.Lock(url, "report", ttl_s=60)
+    lock.acquire()
+    watching = threading.Event()
+
+    def watch() -> None:
+        watching.set()
+        lock.wait_lost()
+
+    thread = in_thread(watch)
+    watching.wait()
+    lock.release()
+    thread.join(20)
+
+    assert not thread.is_alive()
+
+
 def test_a_store_that_cannot_be_reached_is_said_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(Unavailable):

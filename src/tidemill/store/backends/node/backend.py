@@ -168,7 +168,7 @@ class NodeBackend:
             except BaseException as error:
                 # What would come yet is the answer to this request, and not to the next.
                 socket.transport.abort()
-                if isinstance(error, WebSocketException):
+                if isinstance(error, WebSocketException | msgspec.MsgspecError):
                     raise Unavailable(f"{self._server} hung up", maybe_applied=writes) from error
                 raise
             self._socket = socket
