@@ -83,11 +83,12 @@ class Follower(Service):
         if self._let_go:
             return 0.0
         if spare <= 0 or not found:
-            self._free_since = {}
             return self.timing.ttl_s
         now = await self._now()
         free = [seen for seen in found if seen.free(now) and self._may_run(seen)]
         self._free_since = waiting(free, self._free_since, self._clock())
+        # Those that wait longest come first: else what sorts last would wait while anything else comes in.
+        free.sort(key=lambda seen: self._free_since[seen.key])
         if not free:
             return next_look(found, self._token, now, self.timing.ttl_s)
         chosen = await self._choose(found, free, spare, now)

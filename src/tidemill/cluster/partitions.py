@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from tidemill.store import (
+    BadRequest,
     Body,
     Collection,
     Condition,
@@ -94,6 +95,8 @@ class Partition(Struct, frozen=True):
 
 
 def key_of(handler: str, name: str) -> str:
+    if "/" in handler:
+        raise BadRequest(f"{handler!r} cannot name a handler: its partitions could not be told from others'")
     return f"{handler}/{name}"
 
 

@@ -55,16 +55,17 @@ def choose(
 ) -> list[Partition]:
     """Which of the free partitions `me` should try, the first one first; at most `spare`.
 
-    Beyond its share it may have those that are `overdue`: whoever they fell to does not take them, be it
-    that it hangs or that it runs other handlers.
+    Beside its share it may have those that are `overdue`, and before it: whoever they fell to does not take
+    them, be it that it is full, hangs, or runs other handlers. In `free`, those come first that wait longest.
     """
     places = [at for at, peer in enumerate(peers) if peer.token == me]
     if not places:
         return []
     begin = places[0] * len(free) // len(peers)
     ordered = [*free[begin:], *free[:begin]]
-    mine = share(len(free), peers, me)
-    return [*ordered[:mine], *(found for found in ordered[mine:] if found.key in overdue)][: max(spare, 0)]
+    late = [found for found in free if found.key in overdue]
+    mine = [found for found in ordered[: share(len(free), peers, me)] if found.key not in overdue]
+    return [*late, *mine][: max(spare, 0)]
 
 
 def waiting(free: Sequence[Partition], before: Mapping[str, float], now_s: float) -> dict[str, float]:

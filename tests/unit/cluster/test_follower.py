@@ -358,22 +358,6 @@ async def test_a_claim_whose_answer_was_lost_is_let_go_of(store: Store) -> None:
     await follower.stop()
 
 
-async def test_what_falls_to_a_node_that_does_not_take_it_is_taken_by_another() -> None:
-    clock = [0.0]
-    async with open_store("memory:") as store:
-        await enlist(store, "a", "hangs")
-        await given(store, *"abcd")
-        follower = Follower(store, "a", {"h": forever}, 4, timing=LONG, grace_s=0, clock=lambda: clock[0])
-        await follower.tick()
-        await follower.tick()
-        assert len(follower.works) == 2
-
-        clock[0] = LONG.ttl_s
-        await follower.tick()
-        assert len(follower.works) == 4
-        await follower.stop()
-
-
 async def test_a_task_that_cannot_be_read_fails_alone(store: Store) -> None:
     done: list[bytes] = []
 
@@ -419,41 +403,6 @@ async def test_a_handler_that_will_not_end_is_not_begun_twice_on_its_node() -> N
         assert [found.expire for found in await list_partitions(store)] == [0]
         may_end.set()
         await follower.stop()
-
-
-async def test_a_node_that_is_not_in_the_list_does_not_look_all_the_time() -> None:
-    clock = [0.0]
-    async with open_store("memory:") as store:
-        await enlist(store, "other")
-        await given(store, "one")
-        follower = Follower(store, "a", {"h": forever}, 4, timing=LONG, clock=lambda: clock[0])
-        await follower.tick()
-        clock[0] = 2 * LONG.ttl_s
-
-        assert await follower.tick() == LONG.beat_s
-        await follower.stop()
-
-
-async def test_nothing_falls_to_a_node_that_does_not_run_the_handler(store: Store) -> None:
-    await enlist(store, "a")
-    lease = (await store.hold(LEASES, [node_key("b")], "b", 600_000))[node_key("b")]
-    await advertise(store, node_key("b"), lease.term, {"slots": 4, "handlers": ["other"]})
-    await given(store, *"abcd")
-    follower = Follower(store, "a", {"h": forever}, 4, timing=LONG, grace_s=0)
-    await follower.tick()
-
-    assert len(follower.works) == 4
-    await follower.stop()
-
-
-async def test_a_look_where_there_is_nothing_is_one_call(store: Store) -> None:
-    follower = Follower(store, "a", {"h": forever}, 4, timing=LONG)
-    await follower.tick()
-    before = store.statistics().calls
-
-    assert await follower.tick() == LONG.ttl_s
-    assert store.statistics().calls == before + 1
-    await follower.stop()
 
 
 async def test_what_was_done_is_not_let_go_of_again() -> None:

@@ -64,11 +64,12 @@ def test_a_full_node_gets_no_share() -> None:
     assert [share(3, mixed, token) for token in ("n0", "n1")] == [0, 3]
 
 
-def test_what_is_overdue_may_be_taken_beyond_the_share() -> None:
+def test_what_is_overdue_may_be_taken_beyond_the_share_and_before_it() -> None:
     free = partitions(4)
     chosen = choose(free, peers(2), "n0", 4, overdue={"h/0003"})
 
-    assert [found.name for found in chosen] == ["0000", "0001", "0003"]
+    assert [found.name for found in chosen] == ["0003", "0000", "0001"]
+    assert [found.name for found in choose(free, peers(2), "n1", 2, overdue={"h/0000"})] == ["0000", "0002"]
 
 
 def test_the_crew_is_those_alive_with_what_they_hold_now() -> None:

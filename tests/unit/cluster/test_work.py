@@ -102,3 +102,8 @@ def test_a_document_without_a_limit_has_the_usual_one() -> None:
         assert body["state"] == OUTSTANDING
 
     assert after_failure(body, "broken", 1000)["state"] == FAILED
+
+
+async def test_a_handlers_name_may_not_be_taken_for_part_of_a_key(store: Store) -> None:
+    with pytest.raises(BadRequest):
+        await create_partitions(store, "a/b", {"c": b""}, Fence(LEASES, "leader", 1))
