@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import pickle
 from collections.abc import AsyncIterator
 from typing import Any
@@ -64,7 +65,10 @@ async def test_leases_are_for_workers_alone(
     assert secret not in str(caught.value)
 
 
-async def test_a_worker_reaches_nothing_but_leases(store: Store, address: str) -> None:
+async def test_a_worker_reaches_nothing_but_leases_and_its_token_is_not_logged(
+    store: Store, address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     _, secret = await create_token(store, "ci", [Role.WORKER])
 
     async with open_store(address.replace("://", f"://{secret}@")) as through:
@@ -77,6 +81,7 @@ async def test_a_worker_reaches_nothing_but_leases(store: Store, address: str) -
             with pytest.raises(BadRequest, match="locks and semaphores"):
                 await refused
         assert (await through.hold(LOCKS, ["report"], "me", 1000))["report"].held_by("me")
+    assert secret not in caplog.text
 
 
 @pytest.mark.parametrize(

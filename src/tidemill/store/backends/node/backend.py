@@ -37,9 +37,8 @@ CLOSE_S = 1.0
 AGAIN_S = 1.0
 ANSWER_BYTES = 16 * 1024 * 1024
 
-logging.getLogger("websockets.client").setLevel(
-    logging.INFO
-)  # below that it tells every header, with the token
+# Below that it tells every header, with the token.
+logging.getLogger("websockets.client").setLevel(logging.INFO)
 
 _ERRORS: dict[str, type[StoreError]] = {
     error.code: error for error in (BadRequest, OutcomeUnknown, ReadOnly, ReleaseTooOld)
