@@ -60,12 +60,17 @@ async def serve(url: str, name: str, folder: Path, *, careless: bool, stop: asyn
 
 
 async def idle(url: str, name: str, stop: asyncio.Event) -> None:
+    """Join as soon as told, and again if the store was too busy to be joined."""
     say("ready")
     await asyncio.to_thread(sys.stdin.readline)
     taking = partial(taking_part, url, name, timing=LEASE, partition_timing=PARTITION_LEASE)
-    async with taking({}, slots=0, duties=duties) as member:
-        say("joined", token=member.token)
-        await stop.wait()
+    while not stop.is_set():
+        try:
+            async with taking({}, slots=0, duties=duties) as member:
+                say("joined", token=member.token)
+                await stop.wait()
+        except TidemillError as error:
+            say("failed", kind="join", code=error.code)
     say("left")
 
 

@@ -104,7 +104,7 @@ class Heart(Service):
             self._missing = True
             level("heart.beat_missed", error=str(error) or "no answer in time")
             self._become(*lapse(self.standing, self._clock()))
-            return min([self.timing.retry_s, *self._trusted_for(self._clock())])
+            return self._next_try()
         answered = self._clock()
         self._missing = False
         self._note_answer(leases.get(LEADER), sent, answered)
@@ -160,6 +160,14 @@ class Heart(Service):
             store_ms=round(self._clock() * 1000 + self._store_less_clock_ms),
         )
 
+    def _next_try(self) -> float:
+        """Seconds after a beat that failed: soon, while there is a lease to save. With none left there is no
+        hurry, and many who hurry would keep a slow store slow."""
+        held = self._trusted_for(self._clock())
+        if held:
+            return min(self.timing.retry_s, *held)
+        return self.timing.retry_s + self._source.random() * (self.timing.beat_s - self.timing.retry_s)
+
     def _patience(self, now: float) -> float:
         """How long to wait for an answer: past the trusted deadline it would be of no use."""
         return min([self.timing.trust_s, *self._trusted_for(now)])
@@ -211,5 +219,7 @@ class Heart(Service):
                         if await watch.wait() and self.standing.leadership is None:
                             await asyncio.sleep(self._source.random() * self.timing.spread_s)
                             self.wake()
+                            # Many may come or go at once: each must not beat for each of the others.
+                            await asyncio.sleep(self.timing.beat_s)
             except Unavailable:
                 await asyncio.sleep(self.timing.beat_s)

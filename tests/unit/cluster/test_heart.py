@@ -1,4 +1,5 @@
 import asyncio
+from random import Random
 
 import pytest
 
@@ -94,6 +95,52 @@ async def test_a_leader_that_cannot_renew_looks_again_just_at_its_deadline() -> 
         clock.now += heart.timing.trust_s - 0.01
 
         assert round(await heart.tick(), 6) == 0.01
+
+
+async def test_a_heart_with_no_lease_to_save_does_not_hurry() -> None:
+    clock = Clock()
+    async with served(MemoryServer()) as store:
+        heart = Heart(store, "me", "node:me", clock=clock, source=Random(1))
+        await heart.tick()
+        await store.close()
+        assert await heart.tick() == heart.timing.retry_s
+        clock.now += heart.timing.ttl_s
+        waits = [await heart.tick() for _ in range(20)]
+
+        assert all(heart.timing.retry_s <= wait <= heart.timing.beat_s for wait in waits)
+        assert len(set(waits)) == len(waits)
+
+
+async def test_many_changes_at_once_are_one_more_beat() -> None:
+    server = MemoryServer()
+    async with served(server) as store, served(server) as beating:
+        leader = Heart(store, "one", "node:one")
+        await leader.tick()
+        async with Heart(beating, "two", "node:two", timing=Timing(60.0), source=NoChance()) as heart:
+            before = await settled(heart)
+            for number in range(20):
+                await store.create(LEASES, f"node:{number}", {})
+                await asyncio.sleep(0)
+            await store.release(LEASES, {LEADER: leader.leadership().term})
+            after = await settled(heart, above=before)
+
+            assert after == before + 1
+
+
+class NoChance(Random):
+    """Nobody waits for a random time."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+async def settled(heart: Heart, above: int = 0) -> int:
+    """How often it has beaten, once that is more and its event loop has nothing left to do."""
+    while heart.statistics().beats <= above:  # noqa: ASYNC110 - it beats on its own, and tells nobody
+        await asyncio.sleep(0.001)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    return heart.statistics().beats
 
 
 async def test_an_answer_is_not_awaited_past_the_deadline() -> None:

@@ -204,16 +204,18 @@ class SqliteBackend:
                 await asyncio.sleep(rest_s)
             else:
                 await pulse.wait(rest_s)
-                self._pass_on(pulse.moved(), on_change)
+                self._pass_on(pulse, on_change)
             if boot_clock() - asked >= every_s:
                 before, version, asked = version, await self._data_version(), boot_clock()
                 if version != before:
                     on_change(None)
             await asyncio.sleep(CALM_S)
 
-    def _pass_on(self, moved: set[int], on_change: OnChange) -> None:
-        for name in self._names:
-            if cell_of(name) in moved:
+    def _pass_on(self, pulse: Pulse, on_change: OnChange) -> None:
+        cells = {name: cell_of(name) for name in self._names}
+        moved = pulse.moved(cells.values())
+        for name, cell in cells.items():
+            if cell in moved:
                 on_change(name)
 
     async def _data_version(self) -> int:

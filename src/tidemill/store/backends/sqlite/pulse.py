@@ -13,6 +13,7 @@ import mmap
 import os
 import time
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from tidemill.store.backends.sqlite.inotify import drain, watch_file
@@ -60,16 +61,14 @@ class Pulse:
             return
         self._seen = self._seen[:at] + mark + self._seen[at + _CELL :]
 
-    def moved(self) -> set[int]:
-        """The cells that others marked since the last call."""
+    def moved(self, cells: Iterable[int]) -> set[int]:
+        """Those of the cells that others marked since the last call."""
         page = self._page[:]
         before, self._seen = self._seen, page
         if page == before:
             return set()
         return {
-            at
-            for at in range(_CELLS)
-            if page[_CELL * at : _CELL * (at + 1)] != before[_CELL * at : _CELL * (at + 1)]
+            at for at in cells if page[_CELL * at : _CELL * (at + 1)] != before[_CELL * at : _CELL * (at + 1)]
         }
 
     def listen(self) -> None:

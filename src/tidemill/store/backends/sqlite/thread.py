@@ -23,11 +23,14 @@ from tidemill.store.errors import BadRequest, ReadOnly, StoreError, Unavailable
 T = TypeVar("T")
 
 # SQLite's own busy handler backs off to 100 ms, so that a writer in a tight loop starves its neighbours
-# for seconds. Ours asks several times a millisecond, and a writer that has had the lock for TURN_S pauses for
-# PAUSE_S, in which any number of waiting renewals get their turn.
+# for seconds. Ours asks several times a millisecond at first, and by and by less often: a hundred who wait
+# must not take the processor from the one they wait for. A writer that has had the lock for TURN_S pauses
+# for PAUSE_S, in which waiting renewals get their turn.
 _ASK_S = 0.0003
+_ASK_GROWTH = 1.05
+_ASK_MOST_S = 0.010
 _TURN_S = 0.150
-_PAUSE_S = 0.001
+_PAUSE_S = 0.005
 
 # What took longer than SLOW_S has held up the event loop; for WARY_S after it, work goes to the thread.
 _SLOW_S = 0.010
@@ -222,7 +225,7 @@ class ConnectionThread:
                 return False
             if asked == 0:
                 began = time.monotonic()
-            time.sleep(_ASK_S)
+            time.sleep(min(_ASK_S * _ASK_GROWTH ** min(asked, 100), _ASK_MOST_S))
             return time.monotonic() - began < self._busy_s
 
         return ask_again

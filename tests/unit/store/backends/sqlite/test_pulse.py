@@ -23,8 +23,8 @@ def test_a_mark_that_the_disk_does_not_take_is_no_error_and_the_next_one_is_seen
     one, other = Pulse(tmp_path / "pulse"), Pulse(tmp_path / "pulse")
     with full_disk():
         one.mark("leases")
-    assert other.moved() == set()
+    assert other.moved([cell_of("leases")]) == set()
     one.mark("leases")
-    assert other.moved() == {cell_of("leases")}
+    assert other.moved([cell_of("leases"), cell_of("locks")]) == {cell_of("leases")}
     one.close()
     other.close()
