@@ -2,7 +2,8 @@
 
 python benchmarks/idle.py [--seconds 30] [--nodes 1 10 100]
 
-Real nodes (`tidemill up`), left alone. The bar: at most one call a second and under 1 % of a core each.
+Real nodes (`tidemill up`), left alone but for two looks at their metrics, which ask the store themselves. The
+bar: at most one call a second and under 1 % of a core each.
 """
 
 import argparse
@@ -38,11 +39,13 @@ class IdleNode:
         )
 
     def wait_ready(self) -> None:
-        with contextlib.suppress(httpx2.TransportError):
-            if httpx2.get(self._address + "/readyz").is_success:
-                return
-        time.sleep(0.2)
-        self.wait_ready()
+        ready = False
+        while not ready:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the node at {self._address} ended by itself")
+            with contextlib.suppress(httpx2.TransportError):
+                ready = httpx2.get(self._address + "/readyz").is_success
+            time.sleep(0.2)
 
     def calls(self) -> float:
         lines = httpx2.get(self._address + "/metrics").text.splitlines()

@@ -1,6 +1,9 @@
 """What the leader does about partitions: create them, remove the done ones, begin anew when nodes change.
 
-Both kinds are the work of a `Duty`: `Duty("files", windowed.lead)`. Every write carries the leader's fence.
+Both kinds are the work of a `Duty`: `Duty("files", windowed.lead)`. Every write carries the leader's fence,
+and creations that of a *gate*: one whose answer was lost may still be under way when its partition has been
+created again, done and removed, and would have the task done twice. So before any is tried again a new gate
+is opened, under the leader's fence, which shuts the one before.
 """
 
 import asyncio
@@ -14,6 +17,7 @@ from msgspec.structs import replace
 
 from tidemill.base.clock import Clock, boot_clock
 from tidemill.base.errors import TidemillError
+from tidemill.base.ids import new_token
 from tidemill.base.log import get_logger
 from tidemill.cluster.errors import SourceFailed
 from tidemill.cluster.lease import Grant
@@ -32,7 +36,7 @@ from tidemill.cluster.partitions import (
     write_all,
 )
 from tidemill.store import Collection as Documents
-from tidemill.store import Document, Fence, Store, Write, eq
+from tidemill.store import Conflict, Document, Fence, Store, Write, eq
 from tidemill.store.watch import Watch
 
 T = TypeVar("T")
@@ -40,6 +44,8 @@ T = TypeVar("T")
 log = get_logger("tidemill.partitioner")
 
 PLANS = Documents("partition_plans")
+GATES = Documents("partition_gates")
+GATE_MS = 24 * 3600 * 1000
 
 PAUSE_S = 0.2
 """The least time from one round of the leader to the next, however much is going on."""
@@ -55,9 +61,11 @@ class Partitioner(ABC):
         self._store = store
         self._fence = fence
         self._attempts = attempts
+        self._gate: Fence | None = None
 
     async def lead(self, _: Grant) -> None:
         """Go on until cancelled. After an error it may be called again, and begins from what is stored."""
+        self._gate = None
         async with AsyncExitStack() as stack:
             watches = [
                 await stack.enter_async_context(self._store.watch(documents, poll_s=3600))
@@ -71,6 +79,15 @@ class Partitioner(ABC):
     @abstractmethod
     async def round(self) -> float:
         """Do what there is to do now; return the seconds until it is time again."""
+
+    async def _create(self, tasks: Mapping[str, bytes], generation: int = 0) -> bool:
+        """As `create_partitions`; what is not known to be written cannot be once this is repeated."""
+        gate, self._gate = self._gate or await open_gate(self._store, self.handler, self._fence()), None
+        complete = await create_partitions(
+            self._store, self.handler, tasks, gate, limit=self._attempts, generation=generation
+        )
+        self._gate = gate if complete else None
+        return complete
 
     async def _remove(self, gone: Sequence[Partition]) -> None:
         fence = self._fence()
@@ -124,7 +141,7 @@ class Windowed(Partitioner):
             known = {seen.name for seen in found}
             tasks = await asked(self._source.more(room, known))
             if tasks:
-                await create_partitions(self._store, self.handler, tasks, self._fence(), limit=self._attempts)
+                await self._create(tasks)
         return self._poll_s
 
 
@@ -228,10 +245,7 @@ class Supervised(Partitioner):
         generation = self._plan.generation + 1
         tasks = await asked(self._ask(nodes))
         names = {f"{generation:06d}-{at:05d}": task for at, task in enumerate(tasks)}
-        complete = await create_partitions(
-            self._store, self.handler, names, self._fence(), limit=self._attempts, generation=generation
-        )
-        if complete:
+        if await self._create(names, generation):
             tokens = tuple(node.token for node in nodes)
             await self._write_plan(replace(self._plan, generation=generation, nodes=tokens, open=True))
             log.info("partitions.opened", handler=self.handler, generation=generation, count=len(names))
@@ -256,6 +270,23 @@ class Supervised(Partitioner):
                 PLANS, self.handler, body, expect=plan.revision, fence=self._fence()
             )
         self._plan = replace(plan, revision=revision)
+
+
+async def open_gate(store: Store, handler: str, fence: Fence) -> Fence:
+    """A gate for the handler's creations that none has passed yet; the one before is shut.
+
+    Raises `Conflict` when another leader was quicker.
+    """
+    found = await store.get(GATES, handler)
+    if found is None:
+        await store.create(GATES, handler, {}, fence=fence)
+    else:
+        await store.replace(GATES, handler, {}, expect=found.revision, fence=fence, release=True)
+    holder = new_token()
+    lease = (await store.hold(GATES, [handler], holder, GATE_MS))[handler]
+    if not lease.held_by(holder):
+        raise Conflict(f"another leader opens the gate of {handler!r}")
+    return Fence(GATES, handler, lease.term)
 
 
 async def asked(question: Awaitable[T]) -> T:

@@ -190,7 +190,7 @@ async def create_partitions(
     limit: int = ATTEMPTS,
     generation: int = 0,
 ) -> bool:
-    """Write partitions under the leader's fence; one that is there already stays as it is.
+    """Write partitions under a fence of the leader's; one that is there already stays as it is.
 
     False says that some were not written, or that it is not known: they exist, or the fence has passed.
     """

@@ -10,10 +10,29 @@ import pytest
 from tidemill.cluster import LEASES, Node, SourceFailed, Timing
 from tidemill.cluster.follower import Follower
 from tidemill.cluster.nodes import advertise, node_key
-from tidemill.cluster.partitioner import PLANS, Supervised, Windowed
-from tidemill.cluster.partitions import FAILED, PARTITIONS, STOPPING, Partition, list_partitions
+from tidemill.cluster.partitioner import GATES, PLANS, Supervised, Windowed, open_gate
+from tidemill.cluster.partitions import (
+    FAILED,
+    PARTITIONS,
+    STOPPING,
+    Partition,
+    create_partitions,
+    list_partitions,
+)
 from tidemill.cluster.work import Work
-from tidemill.store import Fence, Page, Store, Unavailable
+from tidemill.store import (
+    Conflict,
+    Fence,
+    Fenced,
+    Lease,
+    Lost,
+    Outcome,
+    Page,
+    Store,
+    Unavailable,
+    Unknown,
+    Write,
+)
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 
 LONG = Timing(600.0)
@@ -101,9 +120,10 @@ async def test_a_leader_of_the_past_changes_nothing(store: Store) -> None:
     old = await leading(store)
     await store.release(LEASES, {"leader": old.term})
     await leading(store)
-    await Windowed(store, "h", lambda: old, Numbers()).round()
     await enlist(store, "a")
-    await supervised(store, old).round()
+    for leader in (Windowed(store, "h", lambda: old, Numbers()), supervised(store, old)):
+        with pytest.raises(Fenced):
+            await leader.round()
 
     assert await list_partitions(store) == []
     assert await store.get(PLANS, "h") is None
@@ -277,3 +297,50 @@ async def test_thousands_are_created_and_removed_in_parts(store: Store) -> None:
 
     await leader._remove(found)
     assert await names(store) == []
+
+
+async def test_a_creation_that_comes_late_does_not_have_its_task_done_again() -> None:
+    """Its answer was lost, and it lands when the partition was created again, done and removed."""
+
+    class Slow(Store):
+        late: Sequence[Write] | None = None
+
+        async def write(self, writes: Sequence[Write]) -> list[Outcome]:
+            if self.late is None and writes and writes[0].collection == PARTITIONS:
+                self.late = writes
+                return [Unknown() for _ in writes]
+            return await super().write(writes)
+
+    async with Slow(MemoryBackend(MemoryServer(), "0.1.0")) as store:
+        fence, source = await leading(store), Numbers(1)
+        await enlist(store, "a")
+        leader = Windowed(store, "h", lambda: fence, source)
+        await leader.round()
+        assert await names(store) == []
+        async with Follower(store, "a", {"h": at_once}, 8, timing=LONG):
+            while source.left:
+                await leader.round()
+                await asyncio.sleep(0)
+        assert store.late is not None
+
+        assert await store.write(store.late) == [Lost()]
+        assert await names(store) == []
+
+
+async def test_of_two_that_open_the_gate_at_once_one_is_told(store: Store) -> None:
+    fence = await leading(store)
+    first = await open_gate(store, "h", fence)
+    second = await open_gate(store, "h", fence)
+    assert second.term > first.term
+    assert not await create_partitions(store, "h", {"late": b""}, first)
+    assert await create_partitions(store, "h", {"new": b""}, second)
+
+    class Beaten(Store):
+        async def hold(self, *where: Any) -> dict[str, Lease]:
+            await super().hold(GATES, ["h"], "another", 60_000)
+            return await super().hold(*where)
+
+    async with Beaten(MemoryBackend(MemoryServer(), "0.1.0")) as other:
+        fence = await leading(other)
+        with pytest.raises(Conflict):
+            await open_gate(other, "h", fence)
