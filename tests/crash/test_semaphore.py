@@ -1,5 +1,6 @@
 """Holders of slots are killed, or stopped and continued; others get the slots, stale writes are refused."""
 
+import asyncio
 import signal
 from pathlib import Path
 
@@ -14,14 +15,6 @@ pytestmark = pytest.mark.crash
 
 MODULE = "crash.semaphore_agent"
 SLOTS = 2
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/store.db"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
 
 
 async def check_history(url: str, running: list[Agent]) -> None:
@@ -48,14 +41,13 @@ async def both_slots_held(running: list[Agent]) -> tuple[Agent, Agent]:
     return first, waits
 
 
-async def test_a_stopped_holders_slot_goes_to_the_one_who_waits_and_a_killed_ones_back_to_it(
-    store_url: str,
-) -> None:
-    async with agents(store_url, "--ttl", "2", module=MODULE) as running:
+async def hand_over(url: str) -> None:
+    """A holder is stopped, the one who waits gets its slot and is killed, and the first gets it back."""
+    async with agents(url, "--ttl", "2", module=MODULE) as running:
         holder, waits = await both_slots_held(running)
         had = holder.lines("in")[0]
         assert waits.lines("in") == []
-        stop(holder.send, store_url)
+        stop(holder.send, url)
         got = await waits.wait_for(event("wrote"))
         holder.send(signal.SIGCONT)
         refused = await holder.wait_for(event("fenced"))
@@ -64,4 +56,13 @@ async def test_a_stopped_holders_slot_goes_to_the_one_who_waits_and_a_killed_one
 
         assert got["slot"] == refused["slot"] == again["slot"] == had["slot"]
         assert refused["term"] == had["term"] < got["term"] < again["term"]
-        await check_history(store_url, running)
+        await check_history(url, running)
+
+
+async def test_the_slot_of_a_stopped_and_of_a_killed_holder_goes_to_the_one_who_waits(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """On both at once, as most of it is waiting for leases to run out."""
+    async with asyncio.TaskGroup() as both:
+        for url in (f"sqlite:///{tmp_path}/store.db", postgres_url):
+            both.create_task(hand_over(url))

@@ -1,8 +1,6 @@
 """Nodes share a semaphore in the simulated world: whoever believes to hold a slot has it, and all get in."""
 
 import asyncio
-import multiprocessing
-import os
 from collections.abc import Callable
 from functools import partial
 
@@ -21,7 +19,7 @@ from tidemill.cluster.turns import Scene, keys_of, slot_of
 from tidemill.store import Fence, Lease, Store
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 
-SEEDS = 20
+SEEDS = 15
 SLOTS = 2
 
 
@@ -101,8 +99,7 @@ def simulate_semaphores(seed: int) -> Verdict:
 
 @pytest.mark.sim
 def test_slots_hold_for_every_seed_and_nobody_is_starved() -> None:
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        verdicts = pool.map(simulate_semaphores, range(SEEDS), chunksize=5)
+    verdicts = [simulate_semaphores(seed) for seed in range(SEEDS)]
     breaches = [f"seed {verdict.seed}: {verdict.breach}" for verdict in verdicts if verdict.breach]
 
     assert not breaches, "\n".join(breaches)
@@ -135,7 +132,7 @@ def test_each_in_a_long_line_that_nobody_serves_costs_less_than_a_statement_a_se
 
 
 def _trusted_too_long(lease: Lease | None, holder: str, sent: float, timing: Timing) -> Grant | None:
-    return granted(lease, holder, sent + timing.ttl_s, timing)
+    return granted(lease, holder, sent + 4 * timing.ttl_s, timing)
 
 
 def test_a_slot_that_is_trusted_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,30 +84,25 @@ async def test_a_worker_reaches_nothing_but_leases_and_its_token_is_not_logged(
     assert secret not in caplog.text
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"verb": "get", "collection": "tokens", "keys": ["ci"]},
-        {"verb": "drop"},
-        HOLD | {"ttl_ms": 10**10},
-        HOLD | {"keys": [str(number) for number in range(101)]},
-        {"verb": "renew", "collection": "locks", "terms": {"a": 2**63}, "ttl_ms": 1000},
-        {"verb": "release", "collection": "locks", "terms": {"a": -1}},
-        {"verb": "find", "collection": "locks", "start": "", "end": "z", "limit": 10**9},
-        {"verb": "write", "changes": [PUT | {"body": {"slots": "many"}}]},
-        {"verb": "write", "changes": [PUT | {"body": {"slots": 1, "more": 1}}]},
-        {"verb": "write", "changes": [PUT] * 101},
-        b"",
-        b"\xff\x00",
-    ],
-    ids=lambda request: str(request)[:40],
-)
-async def test_what_is_no_request_is_refused_and_the_next_is_answered(
-    address: str, request_: dict[str, object] | bytes
-) -> None:
+NO_REQUESTS = [
+    {"verb": "get", "collection": "tokens", "keys": ["ci"]},
+    {"verb": "drop"},
+    HOLD | {"ttl_ms": 10**10},
+    HOLD | {"keys": [str(number) for number in range(101)]},
+    {"verb": "renew", "collection": "locks", "terms": {"a": 2**63}, "ttl_ms": 1000},
+    {"verb": "release", "collection": "locks", "terms": {"a": -1}},
+    {"verb": "find", "collection": "locks", "start": "", "end": "z", "limit": 10**9},
+    {"verb": "write", "changes": [PUT | {"body": {"slots": "many"}}]},
+    {"verb": "write", "changes": [PUT | {"body": {"slots": 1, "more": 1}}]},
+    {"verb": "write", "changes": [PUT] * 101},
+]
+
+
+async def test_what_is_no_request_is_refused_and_the_next_is_answered(address: str) -> None:
     async with connect(address.replace("http", "ws", 1) + "/api/v1/leases") as socket:
-        await socket.send(request_ if isinstance(request_, bytes) else json.dumps(request_))
-        assert json.loads(await socket.recv())["code"] == "store.bad_request"
+        for data in [*(json.dumps(request).encode() for request in NO_REQUESTS), b"", b"\xff\x00"]:
+            await socket.send(data)
+            assert json.loads(await socket.recv())["code"] == "store.bad_request", data
         await socket.send(json.dumps(HOLD))
         assert json.loads(await socket.recv())["kind"] == "answer"
 
