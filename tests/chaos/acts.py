@@ -41,14 +41,18 @@ SHARDS_MOST = 6
 class Actor:
     """One agent's hands: every write goes through here, and is said once it is acknowledged.
 
-    Careless hands go on writing under the last fence of each kind that they had.
+    Careless hands go on writing under the last fence of each kind that they had. Blind ones do not even show
+    the store their fence: they are what the checks must find.
     """
 
-    def __init__(self, store: Store, token: str, folder: Path, *, careless: bool) -> None:
+    def __init__(
+        self, store: Store, token: str, folder: Path, *, careless: bool = False, blind: bool = False
+    ) -> None:
         self.store = store
         self.token = token
         self.folder = folder
-        self._careless = careless
+        self._careless = careless or blind
+        self._blind = blind
         self._last: dict[str, Fence] = {}
 
     async def act(self, fence: Callable[[], Fence], kind: str, **facts: object) -> None:
@@ -68,7 +72,8 @@ class Actor:
     async def write(self, fence: Fence, kind: str, **facts: object) -> None:
         key = new_id()
         try:
-            await self.store.create(ENTRIES, key, self.entry(fence, kind, **facts), fence=fence)
+            shown = None if self._blind else fence
+            await self.store.create(ENTRIES, key, self.entry(fence, kind, **facts), fence=shown)
             say("wrote", key=key)
         except Fenced:
             say("refused", kind=kind, term=fence.term)

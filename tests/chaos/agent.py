@@ -1,6 +1,6 @@
 """An agent: a process that takes part until it is terminated.
 
-python -m chaos.agent STORE NAME FOLDER [--careless] [--idle]
+python -m chaos.agent STORE NAME FOLDER [--careless] [--blind] [--idle]
 
 It says in lines of JSON what happens. With --idle it waits for a line on its input before it joins, and then
 only is there.
@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -21,18 +22,18 @@ from chaos.acts import Actor, Threads, do_task, duties, lead, run_shard
 from chaos.words import LEASE, PARTITION_LEASE, SHARDS, TASKS, TEMPORARY, say
 from tidemill.base.errors import TidemillError
 from tidemill.cluster import Member, Work, taking_part
+from tidemill.store import Store
 
 
 class Hands:
     """The handlers, which are registered before the member exists whose hands they are."""
 
-    def __init__(self, folder: Path, *, careless: bool) -> None:
-        self._folder = folder
-        self._careless = careless
+    def __init__(self, make: Callable[[Store, str], Actor]) -> None:
+        self._make = make
         self._actor: asyncio.Future[Actor] = asyncio.get_running_loop().create_future()
 
     def of(self, member: Member) -> Actor:
-        actor = Actor(member.store, member.token, self._folder, careless=self._careless)
+        actor = self._make(member.store, member.token)
         self._actor.set_result(actor)
         return actor
 
@@ -43,8 +44,8 @@ class Hands:
         await run_shard(await self._actor, work)
 
 
-async def serve(url: str, name: str, folder: Path, *, careless: bool, stop: asyncio.Event) -> None:
-    hands = Hands(folder, careless=careless)
+async def serve(url: str, name: str, make: Callable[[Store, str], Actor], stop: asyncio.Event) -> None:
+    hands = Hands(make)
     taking = partial(taking_part, url, name, timing=LEASE, partition_timing=PARTITION_LEASE)
     async with taking({TASKS: hands.task, SHARDS: hands.shard}, slots=3, duties=duties) as member:
         actor = hands.of(member)
@@ -84,14 +85,14 @@ async def main() -> int:
     parser.add_argument("name")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--careless", action="store_true")
+    parser.add_argument("--blind", action="store_true")
     parser.add_argument("--idle", action="store_true")
     chosen = parser.parse_args()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    make = partial(Actor, folder=chosen.folder, careless=chosen.careless, blind=chosen.blind)
     joining = (
-        idle(chosen.store, chosen.name, stop)
-        if chosen.idle
-        else serve(chosen.store, chosen.name, chosen.folder, careless=chosen.careless, stop=stop)
+        idle(chosen.store, chosen.name, stop) if chosen.idle else serve(chosen.store, chosen.name, make, stop)
     )
     try:
         await joining

@@ -58,7 +58,7 @@ async def run(plan: Plan, folder: Path) -> Verdict:
     source, began = random.Random(plan.seed), time.monotonic()
     with _database(plan.kind, folder) as database:
         stage = Stage(database, folder, source)
-        await _prepare(database.url)
+        await prepare(database.url)
         try:
             clock = await _enter(stage, plan.nodes)
             done, crowd_s = await _hurt(stage, plan, source)
@@ -82,7 +82,8 @@ def _database(kind: str, folder: Path) -> Iterator[Database]:
             yield PostgresDatabase(stack.enter_context(PostgresServer()))
 
 
-async def _prepare(url: str) -> None:
+async def prepare(url: str) -> None:
+    """A store that records, with tasks without end."""
     async with open_store(url) as store:
         await recorder.install(store, url)
         await store.create(BOOKS, "limit", {"limit": NO_LIMIT})

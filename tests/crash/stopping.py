@@ -8,7 +8,7 @@ PATIENCE_S = 1.0
 TRIES = 20
 
 
-def stop(send: Callable[[signal.Signals], None], store_url: str) -> None:
+def stop(send: Callable[[signal.Signals], object], store_url: str) -> None:
     """Send SIGSTOP at a moment when the process does not hold SQLite's lock.
 
     A process that is stopped with the lock holds up all others until it goes on, which is SQLite's nature and
