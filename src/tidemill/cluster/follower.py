@@ -30,7 +30,8 @@ PAUSE_S = 0.2
 """For how long all that changes causes one look: each reads every lease, and each of many nodes looks."""
 
 BATCH = 10
-"""How many partitions are taken at a time."""
+"""How many partitions are taken at a time, or a quarter of what falls to this node if that is more: each look
+costs as much as there are partitions, so that their number must not grow with them."""
 
 
 class Follower(Service):
@@ -93,7 +94,8 @@ class Follower(Service):
             return next_look(found, self._token, now, self.timing.ttl_s)
         chosen = await self._choose(found, free, spare, now)
         if chosen:
-            return 0.0 if await self._take(chosen[:BATCH], now) else self.timing.retry_s
+            some = chosen[: max(BATCH, len(chosen) // 4)]
+            return 0.0 if await self._take(some, now) else self.timing.retry_s
         # What is free falls to others; look again, since they may be gone without having said so.
         return min(next_look(found, self._token, now, self.timing.beat_s), self._until_overdue())
 
