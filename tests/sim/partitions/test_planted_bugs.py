@@ -20,13 +20,13 @@ SEEDS = 300
 
 
 def found(
-    run: Callable[[int], Verdict] = lambda seed: PartitionSimulation(seed).run(),
+    run: Callable[[int], Verdict] = lambda seed: PartitionSimulation(seed).run(), saying: str = ""
 ) -> str:
-    """What the first seed that notices says."""
+    """What the first seed says that notices, in these words."""
     with quiet_logs():
         for seed in range(SEEDS):
             breach = run(seed).breach
-            if breach is not None:
+            if breach is not None and saying in breach:
                 return breach
     pytest.fail(f"the planted bug was not found in {SEEDS} seeds")
 
@@ -62,7 +62,8 @@ def test_a_result_written_without_a_fence_is_found(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("tidemill.cluster.work.Write", unfenced)
     monkeypatch.setattr(Work, "fence", lambda work: Fence(PARTITIONS, work.key, work.grant.term))
 
-    assert "is done" in found()
+    # The handler now trusts its lease for ever, which other seeds notice before its result does harm.
+    assert found(saying="is done")
 
 
 def test_a_stopped_handler_that_counts_as_done_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
