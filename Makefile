@@ -6,12 +6,13 @@ ARGS ?=
 CASES ?= 500
 PROCESSES ?= 2
 SECONDS ?= 600
+MINUTES ?= 1
 
 # Another project's activated environment must not leak into this one.
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
 export PYTHON
 
-.PHONY: help setup run test check sim bench-store bench-engine bench-operators bench-sql property random-sql workloads conform lock clean
+.PHONY: help setup run test check sim chaos bench-store bench-engine bench-operators bench-sql property random-sql workloads conform lock clean
 
 help: ## Show this text
 	@echo "Tidemill: start it with 'make run', test it with 'make test'. Nothing has to be done before."
@@ -38,6 +39,11 @@ check: setup ## Check format, lint, types, layers and the shape of the code
 
 sim: setup ## Run the simulator on SEEDS=300 seeds, or tell the story of one again, SEED=17
 	@cd tests && ../$(BIN)/python -m sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+chaos: setup ## Hurt real processes on SQLite and PostgreSQL for MINUTES=1 and judge every write; SEED=7 repeats
+	@scripts/postgres
+	@scripts/faketime
+	@cd tests && ../$(BIN)/python -m chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench-store: setup ## Measure each store against a raw loop with the same driver
 	@scripts/postgres

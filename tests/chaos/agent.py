@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from chaos.acts import Actor, Threads, do_task, duties, lead, run_shard
-from chaos.words import LEASE, PARTITION_LEASE, SHARDS, TASKS, TEMPORARY, say
+from chaos.words import CROWD_LEASE, LEASE, PARTITION_LEASE, SHARDS, TASKS, TEMPORARY, say
 from tidemill.base.errors import TidemillError
 from tidemill.cluster import Member, Work, taking_part
 from tidemill.store import Store
@@ -64,7 +64,7 @@ async def idle(url: str, name: str, stop: asyncio.Event) -> None:
     """Join as soon as told, and again if the store was too busy to be joined."""
     say("ready")
     await asyncio.to_thread(sys.stdin.readline)
-    taking = partial(taking_part, url, name, timing=LEASE, partition_timing=PARTITION_LEASE)
+    taking = partial(taking_part, url, name, timing=CROWD_LEASE, partition_timing=PARTITION_LEASE)
     while not stop.is_set():
         try:
             async with taking({}, slots=0, duties=duties) as member:

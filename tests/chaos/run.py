@@ -5,6 +5,7 @@ import contextlib
 import random
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,10 @@ GAP_S = 4.0
 
 AT_ONCE = 3
 """How many faults may be going on at the same time."""
+
+
+_crowding = threading.Lock()
+"""One crowd at a time: two hundred processes that start at once would measure the machine."""
 
 
 class Plan(Struct, frozen=True):
@@ -120,11 +125,19 @@ async def _hurt(stage: Stage, plan: Plan, source: random.Random) -> tuple[Counte
         under_way.add(asyncio.create_task(inflict(draw(source))))
         if plan.crowd and crowd_at <= time.monotonic():
             crowd_at = float("inf")
-            _tell(plan, f"{plan.crowd} nodes join")
-            crowd_s = await flood(stage, plan.crowd)
+            crowd_s = await _crowd(stage, plan)
             done[f"{plan.crowd} nodes joining at once"] += 1
     await asyncio.gather(*under_way)
     return done, crowd_s
+
+
+async def _crowd(stage: Stage, plan: Plan) -> float:
+    await asyncio.to_thread(_crowding.acquire)
+    try:
+        _tell(plan, f"{plan.crowd} nodes join")
+        return await flood(stage, plan.crowd)
+    finally:
+        _crowding.release()
 
 
 async def _finish(stage: Stage) -> tuple[int, list[str]]:

@@ -22,6 +22,9 @@ LOCK, SEMAPHORE, SLOTS = "ledger", "pool", 2
 WINDOW = 24
 
 LEASE = Timing(2.0)
+CROWD_LEASE = Timing()
+"""A crowd has the usual lease. On SQLite a shorter one is assumed of it, so what it takes is judged mildly."""
+
 PARTITION_LEASE = Timing(3.0)
 
 TEMPORARY = 75

@@ -28,9 +28,9 @@ T = TypeVar("T")
 # for PAUSE_S, in which waiting renewals get their turn.
 _ASK_S = 0.0003
 _ASK_GROWTH = 1.05
-_ASK_MOST_S = 0.010
+_ASK_MOST_S = 0.050
 _TURN_S = 0.150
-_PAUSE_S = 0.005
+_PAUSE_S = 0.010
 
 # What took longer than SLOW_S has held up the event loop; for WARY_S after it, work goes to the thread.
 _SLOW_S = 0.010
@@ -225,7 +225,7 @@ class ConnectionThread:
                 return False
             if asked == 0:
                 began = time.monotonic()
-            time.sleep(min(_ASK_S * _ASK_GROWTH ** min(asked, 100), _ASK_MOST_S))
+            time.sleep(min(_ASK_S * _ASK_GROWTH ** min(asked, 200), _ASK_MOST_S))
             return time.monotonic() - began < self._busy_s
 
         return ask_again
