@@ -4,7 +4,7 @@ import asyncio
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from chaos.stage import Agent, Stage
@@ -62,9 +62,12 @@ FAULTS: Mapping[str, tuple[Fault, int]] = {
 """The faults by name, and how often each comes compared with the others."""
 
 
-def draw(source: random.Random) -> str:
+def faults(source: random.Random) -> Iterator[str]:
+    """Without end: each once, and then as often as each should come."""
     names = list(FAULTS)
-    return source.choices(names, [FAULTS[name][1] for name in names])[0]
+    yield from source.sample(names, len(names))
+    while True:
+        yield source.choices(names, [FAULTS[name][1] for name in names])[0]
 
 
 async def flood(stage: Stage, count: int) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from chaos import checks, recorder
-from chaos.faults import FAULTS, draw, flood
+from chaos.faults import FAULTS, faults, flood
 from chaos.stage import Database, PostgresDatabase, SqliteFile, Stage, faketime
 from chaos.words import BOOKS, TASKS
 from servers import PostgresServer
@@ -119,10 +119,11 @@ async def _hurt(stage: Stage, plan: Plan, source: random.Random) -> tuple[Counte
 
     until, crowd_at = time.monotonic() + plan.seconds, time.monotonic() + plan.seconds / 3
     under_way: set[asyncio.Task[None]] = set()
+    drawn = faults(source)
     while time.monotonic() < until:
         await asyncio.sleep(source.expovariate(1 / GAP_S))
         under_way = {task for task in under_way if not task.done()}
-        under_way.add(asyncio.create_task(inflict(draw(source))))
+        under_way.add(asyncio.create_task(inflict(next(drawn))))
         if plan.crowd and crowd_at <= time.monotonic():
             crowd_at = float("inf")
             crowd_s = await _crowd(stage, plan)

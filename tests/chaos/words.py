@@ -23,7 +23,7 @@ WINDOW = 24
 
 LEASE = Timing(2.0)
 CROWD_LEASE = Timing()
-"""A crowd has the usual lease. On SQLite a shorter one is assumed of it, so what it takes is judged mildly."""
+"""A crowd has the usual lease. On SQLite a shorter one is assumed, so what a crowd takes is judged mildly."""
 
 PARTITION_LEASE = Timing(3.0)
 
