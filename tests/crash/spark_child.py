@@ -84,6 +84,9 @@ class Driver:
     def drop(self, view: str) -> None:
         self.at.drop(view)
 
+    def verify(self, view: str) -> bool:
+        return self.at.verify(view).equal
+
     def view(self, name: str) -> list[list[int]]:
         return sorted(self.at.view(name).to_pandas().to_numpy().tolist())
 

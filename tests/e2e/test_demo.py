@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidemill
+from tidemill.api.explain import read_script
 from tidemill.app.demo.show import Show
 from tidemill.app.demo.stage import course_of, prepare, unfit
 from tidemill.pipeline.errors import Refused, StepAborted
@@ -93,14 +94,14 @@ def test_a_file_that_cannot_be_shown_is_refused_by_name(
         tidemill.Pipeline(spark, tmp_path / "p", runtime="inline") as pipeline,
         pytest.raises(Refused, match=told),
     ):
-        prepare(pipeline, script)
+        prepare(pipeline, script, read_script(script))
 
 
 def test_a_view_that_fails_on_invented_rows_is_told_as_such(spark: "SparkSession", tmp_path: Path) -> None:
     script = tmp_path / "mine.sql"
     script.write_text("CREATE TABLE t (a INT, b INT); CREATE VIEW v AS SELECT a / b AS q FROM t")
     with tidemill.Pipeline(spark, tmp_path / "p", runtime="inline") as pipeline:
-        show = Show(pipeline, prepare(pipeline, script), lambda _: None)
+        show = Show(pipeline, prepare(pipeline, script, read_script(script)), lambda _: None)
         with pytest.raises(StepAborted) as aborted:
             show.run(After(1), threading.Event())
 

@@ -127,16 +127,22 @@ def close_with_view(spark: SparkSession, pipeline: Pipeline) -> None:
     pipeline.close()
 
 
+def after_another_opening(spark: SparkSession, folder: Path, change: Step) -> Counter[tuple[Any, ...]]:
+    """The view once the pipeline was opened again and has made a step with the change."""
+    with Pipeline(spark, folder) as again:
+        again.apply({table: frame(change, table) for table in change})
+        again.step()
+        return rows(again, "v")
+
+
 def test_the_same_code_goes_on_after_another_opening(
     spark: SparkSession, folder: Path, pipeline: Pipeline
 ) -> None:
     close_with_view(spark, pipeline)
     spark.udf.register("marked", lambda text: f"{text}1", "string")
-    with Pipeline(spark, folder) as again:
-        again.insert("t", [{"k": "b", "n": 1}])
-        again.step()
 
-        assert rows(again, "v") == {("a1",): 1, ("b1",): 1}
+    found = after_another_opening(spark, folder, {"t": [("b", 1, 1)]})
+    assert found == {("a1",): 1, ("b1",): 1}
 
 
 def test_other_code_is_not_mixed_with_what_was_computed(
@@ -164,11 +170,8 @@ def test_the_code_may_come_back_under_another_name(
     close_with_view(spark, pipeline)
     spark.udf.register("marked", lambda text: f"{text}2", "string")
     spark.udf.register("marked_before", lambda text: f"{text}1", "string")
-    with Pipeline(spark, folder) as again:
-        again.delete("t", [{"k": "a", "n": 1}])
-        again.step()
 
-        assert rows(again, "v") == Counter()
+    assert after_another_opening(spark, folder, {"t": [("a", 1, -1)]}) == Counter()
 
 
 def picky(text: str) -> str:

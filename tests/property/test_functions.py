@@ -37,9 +37,7 @@ REFUSED = {
         r"|cur(rent_)?date|unix_timestamp"
     ),
     "is what the session says": (r"(current_|session_)?user|current_(catalog|database|schema|path)|version"),
-    "depends on the order of rows": (
-        r"approx_(count_distinct|percentile|top_k)|percentile_approx|histogram_numeric"
-    ),
+    "is an approximation": (r"approx_(count_distinct|percentile|top_k)|percentile_approx|histogram_numeric"),
     "is not supported yet in a view": (
         r"approx_top_k_.*|collect_union|count_min_sketch|(hll|kll|theta|tuple)_.*|bitmap_.*_agg"
         r"|vector_(avg|sum)|schema_of_variant_agg|counter_diff|st_setsrid"

@@ -14,6 +14,7 @@ from pyspark.util import PythonEvalType
 
 from tidemill.pipeline.errors import NameTaken, Refused, StepAborted
 from tidemill.pipeline.operators.aggregates.user import UserAggregate
+from tidemill.pipeline.runtimes.session import spark_there
 from tidemill.pipeline.types import from_spark
 
 _cloudpickle: Any = cloudpickle
@@ -25,6 +26,7 @@ class Aggregates:
 
     spark: SparkSession
 
+    @spark_there()
     def aggregate(
         self, name: str, aggregate: Any, *, returns: str, takes: str | None = None
     ) -> Callable[..., Any]:

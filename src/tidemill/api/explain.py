@@ -15,6 +15,7 @@ from tidemill.pipeline.errors import PipelineError, Refused
 from tidemill.pipeline.runtimes.session import create_session
 from tidemill.sql.explain import Form
 from tidemill.sql.planner import Planner
+from tidemill.sql.statements import parse
 
 _ERRORS = 2
 
@@ -34,11 +35,18 @@ def explain_file(path: Path, form: Form = "text") -> str:
 
 
 def read_script(path: Path) -> str:
-    """The text of a file of SQL. Raises `Refused` if it is none."""
+    """The text of a file of SQL. Raises `Refused` if it is none, or its statements are none of a pipeline."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise Refused(f"{path}: this is no text in UTF-8, at byte {error.start}") from error
+    try:
+        if not parse(text):
+            raise Refused("there is no statement in it: write CREATE TABLE and CREATE VIEW")
+    except Refused as error:
+        error.file = str(path)
+        raise
+    return text
 
 
 def _session() -> SparkSession:

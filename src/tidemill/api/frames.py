@@ -23,6 +23,7 @@ from tidemill.pipeline.ingest import WEIGHT, to_change
 from tidemill.pipeline.log.segment import SegmentRef, write_segment
 from tidemill.pipeline.plan.node import Source
 from tidemill.pipeline.runtimes.batch import reason_of
+from tidemill.pipeline.types import sql_name
 from tidemill.store.blobs import BlobNoSpace, Blobs
 
 Frame: TypeAlias = DataFrame | pd.DataFrame | pa.Table | pa.RecordBatch | Sequence[Mapping[str, Any]]
@@ -112,13 +113,20 @@ class Staging:
         """Columns of Python objects are taken value by value, the others as they lie in memory."""
         if not len(frame.columns):
             return from_rows(self.table, [])
-        columns = {
-            str(name): from_values(self.table, str(name), _objects(frame[name]))
-            if frame[name].dtype == object
-            else pa.Array.from_pandas(frame[name])
-            for name in frame.columns
-        }
-        return pa.table(columns)
+        return pa.table({str(name): self._column(str(name), frame[name]) for name in frame.columns})
+
+    def _column(self, name: str, column: "pd.Series[Any]") -> pa.Array:
+        if column.dtype == object:
+            return from_values(self.table, name, _objects(column))
+        found = pa.Array.from_pandas(column)
+        wanted = {field.name: field.type for field in self.table.schema}.get(name, found.type)
+        if pa.types.is_integer(wanted) and pa.types.is_floating(found.type):
+            kinds = f"{sql_name(wanted)}, not {found.type}"
+            raise BadInput(
+                f"table {self.table.table}: column {name} is {kinds}, which pandas makes of "
+                f'integers beside NULLs: hand in frame.astype({{"{name}": "Int64"}})'
+            )
+        return found
 
 
 def _objects(column: "pd.Series[Any]") -> list[Any]:

@@ -44,7 +44,7 @@ from tidemill.pipeline.runtimes.batch import BatchRuntime
 from tidemill.pipeline.runtimes.cluster import prepare_cluster
 from tidemill.pipeline.runtimes.inline import InlineRuntime
 from tidemill.pipeline.runtimes.runtime import Runtime
-from tidemill.pipeline.runtimes.session import check_python, check_session, create_session
+from tidemill.pipeline.runtimes.session import check_python, check_session, own_session, spark_there
 from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.step import Pending
 from tidemill.pipeline.zset import SHARDS
@@ -59,9 +59,10 @@ RuntimeName = Literal["batch", "inline"]
 class Pipeline(Aggregates, LastStep, Verification):
     """A pipeline in a folder, opened or created; survives a crash at any moment.
 
-    Without a session one is started, tuned for small steps, and left running. One process may have the
-    folder open at a time. Appends, reads, `discard` and `wait` may come from any thread; do the rest from
-    one. Leaving the `with` block commits a version, so that the next open has nothing to repeat.
+    Without a session one is started, tuned for small steps, and left running for the next pipeline without
+    one. One process may have the folder open at a time. Appends, reads, `discard` and `wait` may come from
+    any thread; do the rest from one. Leaving the `with` block commits a version, so that the next open has
+    nothing to repeat. Once Spark's own process has ended, what needs it raises `SparkGone`.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Pipeline(Aggregates, LastStep, Verification):
         """`blobs` is where its files lie if not in the folder: an address such as `s3://bucket/prefix`, or
         what `open_blobs` gave, with a cache of your choice. It must be named each time, and be its alone.
         """
-        self.spark = create_session() if spark is None else spark
+        self.spark = own_session() if spark is None else spark
         check_session(self.spark)
         self._folder = PipelineFolder(Path(path), blobs)
         try:
@@ -121,6 +122,7 @@ class Pipeline(Aggregates, LastStep, Verification):
             if change is not None:
                 self._adopt(change)
 
+    @spark_there()
     def table(self, name: str) -> DataFrame:
         """A table or view as a frame to build views from. It holds no rows: read those with `view`."""
         return self._planner.frame(name)
@@ -170,7 +172,7 @@ class Pipeline(Aggregates, LastStep, Verification):
     def _plan(self) -> Iterator[None]:
         """One at a time, and under the settings with which the pipeline was opened."""
         engine = self._engine_open()
-        with self._planning:
+        with self._planning, spark_there():
             self._planner.check_settings()
             # While it runs by itself, what is unfilled now may be filled before a new view is there.
             self._planner.unfilled = frozenset(() if self._continuous.running else engine.unfilled)
@@ -236,6 +238,7 @@ class Pipeline(Aggregates, LastStep, Verification):
         """Have no step take this append. Raises `NoSuchName` when it is not pending."""
         self._engine_open().discard(offset)
 
+    @spark_there()
     def _stage(self, table: str, frame: Frame, weight: int | None) -> tuple[SegmentRef, ...]:
         staging = Staging(self._folder.place.blobs, FOLDER, self._source(table), weight, self._planner.zone)
         with Progress(f"{table}: staging", self._tasks):
@@ -256,6 +259,7 @@ class Pipeline(Aggregates, LastStep, Verification):
 
     # Steps
 
+    @spark_there()
     def step(self, *, clock: datetime | None = None) -> StepRecord:
         """Take what was appended and bring every view up to date. An empty step is numbered too.
 

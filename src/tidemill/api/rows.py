@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tidemill.pipeline.errors import PipelineError
 from tidemill.pipeline.ingest import WEIGHT
+from tidemill.pipeline.runtimes.session import spark_there
 from tidemill.pipeline.zset import ZSet
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Rows:
     spread: "Callable[[], DataFrame]"
     weighted: bool = False
 
+    @spark_there()
     def to_arrow(self) -> pa.Table:
         """All rows in this process."""
         batches = [as_batch(piece, weighted=self.weighted) for piece in self.pieces()]
@@ -41,6 +43,7 @@ class Rows:
         """All rows in this process."""
         return self.to_arrow().to_pandas()
 
+    @spark_there()
     def to_spark(self) -> "DataFrame":
         """A frame that Spark's tasks read from the pipeline's files. It shows this step, whatever comes."""
         return self.spread()
@@ -48,6 +51,9 @@ class Rows:
     def __iter__(self) -> Iterator[dict[str, object]]:
         for batch in self.to_arrow().to_batches():
             yield from batch.to_pylist()
+
+    def __repr__(self) -> str:
+        return f"Rows(step={self.step}, columns={self.schema.names})"
 
 
 def as_batch(piece: ZSet, *, weighted: bool) -> pa.RecordBatch:

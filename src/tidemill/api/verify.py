@@ -14,6 +14,7 @@ from tidemill.pipeline.engine import Engine
 from tidemill.pipeline.errors import NoSuchName, NotNow
 from tidemill.pipeline.live import LiveRuns
 from tidemill.pipeline.log.root import StepRecord
+from tidemill.pipeline.runtimes.session import spark_there
 from tidemill.pipeline.zset import ZSet, concat
 from tidemill.sql.planner import Planner
 from tidemill.sql.recompute import as_zset
@@ -38,6 +39,9 @@ class Verdict:
     @property
     def equal(self) -> bool:
         return not self.missing.num_rows and not self.extra.num_rows
+
+    def __repr__(self) -> str:
+        return f"<Verdict: {self}>"
 
     def __str__(self) -> str:
         found = f"{self.missing.num_rows:,} missing, {self.extra.num_rows:,} too many"
@@ -71,6 +75,7 @@ class Verification(ABC):
         engine = self._engine_open()
         return self._recomputed(view, engine, engine.runs)
 
+    @spark_there()
     def verify(self, view: str) -> Verdict:
         """Compare a view, as of the last step, with `recompute`. Both are read into this process.
 

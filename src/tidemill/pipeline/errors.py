@@ -8,6 +8,7 @@ PipelineError
 ├─ SequenceGap         a producer's sequence number is not the next one; nothing was appended
 ├─ StepAborted         the data of a step made it fail; recorded, the views are as they were
 ├─ StepFailed          the machinery failed a step: its job, disk or deadline; step again
+│  └─ SparkGone        Spark's own process has ended; open the pipeline again in a new process
 ├─ NotNow              the pipeline runs by itself, or does not: pause or start it first
 ├─ NotOpen             the pipeline is closed, or was taken over by another owner
 ├─ AlreadyOpen         another process has the folder open
@@ -135,6 +136,16 @@ class StepFailed(PipelineError):
     """The machinery failed the step, not its data. The views are as they were; step again to retry."""
 
     code = "pipeline.step_failed"
+
+
+class SparkGone(StepFailed):
+    """Spark's own process has ended, whatever was asked of it. Nothing was done.
+
+    What needs no Spark, such as reading a view, still works. To go on, open the pipeline in a new process:
+    PySpark starts Spark once in each.
+    """
+
+    code = "pipeline.spark_gone"
 
 
 class NotNow(PipelineError):

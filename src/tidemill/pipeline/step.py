@@ -40,6 +40,11 @@ class Pending(Struct, frozen=True):
         """What `discard` takes."""
         return self.entry.offset
 
+    def __repr__(self) -> str:
+        tables = ", ".join(self.entry.tables)
+        failure = f", step={self.step}, failure={self.failure.message!r:.80}" if self.failure else ""
+        return f"Pending(offset={self.offset}, tables={tables!r}, rows={self.entry.rows}{failure})"
+
 
 def assign(
     root: Root, waiting: Sequence[Entry], limits: Limits, *, clock: int, fills: Iterable[str] = ()

@@ -1,6 +1,6 @@
 """Statements and frames into plans: what a pipeline computes next, and which of its nodes start empty."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +20,7 @@ from tidemill.pipeline.types import schema_from_spark
 from tidemill.pipeline.worker import state_name
 from tidemill.sql import catalyst
 from tidemill.sql.catalog import Addition, Catalog, Table, View
-from tidemill.sql.catalyst import Frame, Frames
+from tidemill.sql.catalyst import Frame, Frames, Lacking
 from tidemill.sql.explain import Form, explain
 from tidemill.sql.plan import plan_view, register
 from tidemill.sql.recompute import Recompute
@@ -176,8 +176,9 @@ class Planner:
         trial._frames = self._frames.copy()
         plan, fresh = None, frozenset[str]()
         try:
-            for statement in parse(text):
-                change = trial._statement(statement)
+            statements = parse(text)
+            for at, statement in enumerate(statements):
+                change = trial._statement(statement, statements[at + 1 :])
                 if change is not None:
                     trial.load(change.plan)
                     trial.unfilled |= change.fresh
@@ -221,7 +222,8 @@ class Planner:
         tables = {**self._catalog.tables, table: settled}
         return self._changed(replace(self._catalog, tables=tables, circuit=circuit))
 
-    def _statement(self, statement: AnyStatement) -> PlanChange | None:
+    def _statement(self, statement: AnyStatement, rest: Sequence[AnyStatement]) -> PlanChange | None:
+        """The change that a statement makes; what it lacks may be created by the rest of the script."""
         try:
             match statement:
                 case CreateTable():
@@ -232,6 +234,11 @@ class Planner:
                     return self._drop(statement)
         except PipelineError as error:
             error.place = error.place or statement.place
+            later = {one.name: one for one in rest if isinstance(one, CreateTable | CreateView)}
+            if isinstance(error, Lacking) and (name := self._found(error.name, later)):
+                what = f"{'table' if isinstance(later[name], CreateTable) else 'view'} {name}"
+                line = later[name].place.line
+                error.args = (f"view {statement.name}: {what} is created later, at line {line}: move it up",)
             raise
 
     def _create_table(self, statement: CreateTable) -> PlanChange | None:

@@ -156,6 +156,22 @@ def test_pending_tells_what_is_held_against_each() -> None:
     ]
 
 
+def test_steps_and_pending_appends_are_shown_in_a_line() -> None:
+    log = entries(3, 4)
+    root = aborted(assigned(FRESH, log))
+
+    [record] = root.steps.tail
+    assert repr(record) == (
+        "StepRecord(number=0, state='aborted', appends=2, rows_in=7, seconds=0.000, "
+        "failure='[DIVIDE_BY_ZERO] Division by zero')"
+    )
+    [first, _] = pending(root, log)
+    assert repr(first) == (
+        "Pending(offset=0, tables='bids', rows=3, step=0, failure='[DIVIDE_BY_ZERO] Division by zero')"
+    )
+    assert repr(pending(FRESH, log)[1]) == "Pending(offset=1, tables='bids', rows=4)"
+
+
 def test_a_discarded_append_is_passed_over_and_recorded() -> None:
     log = entries(1, 1, 1)
     root = aborted(assigned(aborted(assigned(FRESH, log)), log))

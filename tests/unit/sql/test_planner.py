@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemill.pipeline.errors import NameTaken, NoSuchName
+from tidemill.pipeline.errors import NameTaken, NoSuchName, Refused
 from tidemill.sql.planner import Planner
 
 SCRIPT = "CREATE TABLE Bids (Price BIGINT); CREATE VIEW Top AS SELECT max(price) AS m FROM bids"
@@ -65,6 +65,19 @@ def test_a_name_that_differs_only_by_case_is_taken(planner: Planner, statement: 
 
     assert message in str(taken.value)
     assert planner.tables == ("Bids",)
+
+
+def test_what_a_script_creates_too_late_is_told_with_its_line(planner: Planner) -> None:
+    with pytest.raises(Refused) as error:
+        run(planner, "CREATE VIEW one AS\n SELECT * FROM Other;\n\nCREATE VIEW other AS SELECT * FROM bids")
+    assert (
+        str(error.value) == "line 2, column 16: view one: view other is created later, at line 4: move it up"
+    )
+
+    with pytest.raises(Refused, match="table t is created later, at line 2: move it up"):
+        run(planner, "CREATE VIEW one AS SELECT * FROM t;\nCREATE TABLE t (a INT)")
+    with pytest.raises(Refused, match="TABLE_OR_VIEW_NOT_FOUND"):
+        run(planner, "CREATE VIEW one AS SELECT * FROM one")
 
 
 def test_if_not_exists_and_drop_find_names_in_any_case(planner: Planner) -> None:

@@ -80,7 +80,11 @@ CASES = [
         IN_WHERE,
     ),
     ("SELECT * FROM bids WHERE at > ^now() - INTERVAL 1 MONTH", "now() - INTERVAL 1 MONTH is not", CLOCK),
-    ("SELECT * FROM bids WHERE ^at > now() OR price = 1", "at > now() OR price = 1 is not", CLOCK),
+    (
+        "SELECT * FROM bids WHERE ^at > now() OR price = 1",
+        "price = 1 has now() in an OR",
+        "UNION ALL between",
+    ),
     ("SELECT * FROM bids WHERE ^now() - at < INTERVAL 1 HOUR", "now() - at is not", CLOCK),
     ("SELECT ^TIMESTAMP 'now' AS n FROM bids", f"TIMESTAMP 'now' {MOMENT}", NOW),
     ("SELECT price FROM bids WHERE at > ^TIMESTAMP_NTZ'tomorrow'", f"TIMESTAMP_NTZ'tomorrow' {MOMENT}", NOW),
@@ -118,7 +122,11 @@ CASES = [
         "approx_percentile(price, 0.5)",
         "use percentile,",
     ),
-    ("SELECT ^approx_count_distinct(price) AS n FROM bids", "approx_count_distinct", "use count(DISTINCT …)"),
+    (
+        "SELECT ^approx_count_distinct(price) AS n FROM bids",
+        "approx_count_distinct(price) is an approximation, which cannot take back a row",
+        "use count(DISTINCT …)",
+    ),
     ("SELECT ^histogram_numeric(price, 3) AS n FROM bids", "histogram_numeric(price, 3)", "use percentile,"),
     ("SELECT ^approx_top_k(price) AS n FROM bids", "approx_top_k(price)", "use count(*) with GROUP BY"),
     ("SELECT ^max_by(bidder, price, 2) AS n FROM bids", "max_by(bidder, price, 2) is not", FUNCTIONS),
@@ -133,6 +141,17 @@ CASES = [
         "SELECT (SELECT auction FROM bids WHERE ^price < id) AS a FROM auctions",
         "a correlated subquery that gives one value",
         "write max() or min() of it",
+    ),
+    # joins by nearness
+    (
+        "SELECT a.at FROM bids a ^ASOF JOIN bids b MATCH_CONDITION (a.at >= b.at) ON a.price = b.price",
+        "ASOF JOIN is not supported yet",
+        "write JOIN … ON with both conditions and QUALIFY row_number()",
+    ),
+    (
+        "SELECT a.price FROM bids a JOIN bids b EXACT ^NEAREST 1 BY DISTANCE abs(a.price - b.price)",
+        "NEAREST BY is not supported yet",
+        "write CROSS JOIN and QUALIFY row_number()",
     ),
     # rows from elsewhere
     (
@@ -207,6 +226,16 @@ def test_it_is_refused_by_name_and_place_with_what_to_write_instead(
     assert construct in message
     assert instead in message
     assert not re.search(r"\b(java|org|scala|py4j)\.(?!lang\.Math)", message)
+
+
+def test_an_asof_join_that_spark_would_read_is_refused_as_well(spark: SparkSession, script: Script) -> None:
+    spark.conf.set("spark.sql.join.asofJoin.enabled", "true")
+    try:
+        error = refused(script, "SELECT a.at FROM bids a ^ASOF JOIN bids b MATCH_CONDITION (a.at >= b.at)")
+    finally:
+        spark.conf.unset("spark.sql.join.asofJoin.enabled")
+
+    assert "ASOF JOIN is not supported yet in a view: write JOIN" in str(error)
 
 
 # The query, what Spark calls the error, and what it says about it.

@@ -21,24 +21,24 @@ def perform(
 ) -> None:
     """Open a pipeline on a Spark of its own, create what the file says, or the auctions, and show it.
 
-    Raises as `prepare`, and `Refused` for a view that fails on the rows.
+    Raises as `read_script`, `prepare`, and `Refused` for a view that fails on the rows.
     """
+    text = read_script(file or auctions.SCRIPT)  # before Spark is started
     with Pipeline(None, folder) as pipeline:
         tell(Figures("planning"))
-        show = Show(pipeline, prepare(pipeline, file), tell)
+        show = Show(pipeline, prepare(pipeline, file, text), tell)
         try:
             show.run(finish, end)
         except StepAborted as error:
             raise unfit(error) from error
 
 
-def prepare(pipeline: Pipeline, file: Path | None) -> Course:
-    """Create the tables and views of the file, or of the auctions; the rows to show them on.
+def prepare(pipeline: Pipeline, file: Path | None, text: str) -> Course:
+    """Create the tables and views of the text, which is the file's or that of the auctions; rows for them.
 
     Raises `Refused` for what cannot be created, with its place in the file, and for a file without views.
     """
     script = file or auctions.SCRIPT
-    text = read_script(script)
     pipeline.sql(text, file=str(script))
     if not pipeline.views:
         raise Refused(f"{script}: there is no view to show: add a CREATE VIEW")

@@ -72,6 +72,15 @@ class StepRecord(Struct, frozen=True, omit_defaults=True):
         """The appends in this step."""
         return tuple(offset for offset in range(self.start, self.stop) if offset not in self.skipped)
 
+    def __repr__(self) -> str:
+        """What it came to, in a line: files and fingerprints are for programs."""
+        late = f", late={self.late}" if self.late else ""
+        failure = f", failure={self.failure.message!r:.80}" if self.failure else ""
+        return (
+            f"StepRecord(number={self.number}, state={self.state!r}, appends={len(self.offsets)}, "
+            f"rows_in={self.rows_in}, seconds={self.seconds:.3f}{late}{failure})"
+        )
+
 
 class Blame(Struct, frozen=True, omit_defaults=True):
     """The appends `start` to `stop - 1` were in a step that was aborted, and in none that was done since.

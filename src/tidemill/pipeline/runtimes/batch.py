@@ -32,6 +32,7 @@ from tidemill.pipeline.exchange import Layout, Parcel, cut
 from tidemill.pipeline.plan.circuit import Circuit
 from tidemill.pipeline.runtimes import fragment
 from tidemill.pipeline.runtimes.functions import Functions
+from tidemill.pipeline.runtimes.session import spark_there
 from tidemill.pipeline.state.files import RunFiles
 from tidemill.pipeline.state.merges import Merged, MergeUnit, run_merge
 from tidemill.pipeline.task import Report, StepTask
@@ -85,10 +86,11 @@ class BatchRuntime:
         """Every circuit runs here."""
 
     def prepare(self, circuit: Circuit) -> None:
-        self._functions.require(circuit)
         try:
-            with self._functions.callable():
-                self._plan, self._circuit = self._planned(circuit), circuit
+            with spark_there("the plan of the steps"):
+                self._functions.require(circuit)
+                with self._functions.callable():
+                    self._plan, self._circuit = self._planned(circuit), circuit
         except (PySparkException, Py4JError) as error:
             raise StepFailed(f"Spark cannot plan the steps: {reason_of(error)}") from error
 
@@ -119,10 +121,12 @@ class BatchRuntime:
         self._cancel(f"{self._group}-step")
 
     def merge(self, units: Sequence[MergeUnit]) -> tuple[Merged, ...]:
-        # As a frame, like the steps, so that the Python processes of the steps serve it as well.
-        numbers = self.spark.range(0, len(units), 1, len(units))
-        frame = numbers.mapInArrow(MergeFunction(self.files.blobs), "result binary")
-        rows = self._job("merge", encode(tuple(units)), frame.toArrow, _MERGE_S)
+        def merged() -> pa.Table:
+            # As a frame, like the steps, so that the Python processes of the steps serve it as well.
+            numbers = self.spark.range(0, len(units), 1, len(units))
+            return numbers.mapInArrow(MergeFunction(self.files.blobs), "result binary").toArrow()
+
+        rows = self._job("merge", encode(tuple(units)), merged, _MERGE_S)
         return tuple(msgspec.json.decode(text, type=Merged) for text in rows.column(0).to_pylist())
 
     def close(self) -> None:
@@ -151,15 +155,12 @@ class BatchRuntime:
         timer = threading.Timer(deadline_s, cancel)
         timer.daemon = True
         try:
-            context.setJobGroup(group, f"tidemill: {what}", interruptOnCancel=True)
-            context.setLocalProperty(TASK, task)
-            self._running.add(group)
-            timer.start()
-            return act()
-        except ConnectionError as error:
-            raise StepFailed(
-                f"{what}: Spark is gone ({error}): open the pipeline again with a new session"
-            ) from error
+            with spark_there(what):
+                context.setJobGroup(group, f"tidemill: {what}", interruptOnCancel=True)
+                context.setLocalProperty(TASK, task)
+                self._running.add(group)
+                timer.start()
+                return act()
         except (PySparkException, Py4JError) as error:
             if late.is_set():
                 raise StepFailed(

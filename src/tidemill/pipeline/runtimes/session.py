@@ -9,16 +9,18 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import SparkNoSuchElementException
 from pyspark.sql import SparkSession
 
-from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.errors import Refused, SparkGone
 from tidemill.pipeline.runtimes.java import prepare_java
 
 # Each setting with what it costs a pipeline to have another value.
@@ -79,6 +81,8 @@ TUNED: dict[str, str] = {name: value for name, value, _ in _TUNING}
 
 # The daemon has to be importable before Spark ships anything, which holds only where Tidemill is installed.
 _LOCAL_ONLY = {"spark.python.daemon.module"}
+_OURS = "spark.tidemill.session"
+_REMEDY = "open the pipeline again in a new process"
 _MEMORY_DISK = Path("/dev/shm")
 _ROOM_BYTES = 4 << 30
 
@@ -110,6 +114,7 @@ def create_session(
     # Whoever runs the steps shows their progress.
     chosen = {
         "spark.ui.showConsoleProgress": "false",
+        _OURS: "true",
         **tuned_for(master),
         **_local_settings(master),
         **settings,
@@ -118,8 +123,38 @@ def create_session(
     return SparkSession.builder.master(master).appName(app).config(conf=conf).getOrCreate()
 
 
+@contextmanager
+def spark_there(what: str = "") -> Iterator[None]:
+    """Within it, `SparkGone` is raised, with what was under way, when Spark's own process has ended."""
+    try:
+        yield
+    except (ConnectionError, Py4JError) as error:
+        if _answers():
+            raise
+        reason = f"Spark is gone ({error}): {_REMEDY}"
+        raise SparkGone(f"{what}: {reason}" if what else reason) from error
+
+
+def _answers() -> bool:
+    """Whether Spark's own process is there. Py4J does not tell those whose call was cut off."""
+    gateway = SparkContext._gateway
+    try:
+        return gateway is not None and gateway.jvm.System.nanoTime() is not None
+    except (ConnectionError, Py4JError):
+        return False
+
+
+@spark_there()
+def own_session() -> SparkSession:
+    """The session of this process if it is one of ours, else a new one. Raises as `create_session`."""
+    context = SparkContext._active_spark_context
+    if context is not None and context.getConf().contains(_OURS):
+        return SparkSession.builder.getOrCreate()
+    return create_session()
+
+
 def check_session(spark: object) -> None:
-    """Raise `Refused` when pipelines cannot run on this session, and say why."""
+    """Raise `Refused` when pipelines cannot run on this session, and say why; `SparkGone` if nothing can."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise Refused(
             "this is a Spark Connect session, which hides the plans and job properties that pipelines need; "
@@ -129,6 +164,8 @@ def check_session(spark: object) -> None:
         raise Refused(f"this is no SparkSession but a {type(spark).__name__}")
     if spark.sparkContext._jsc is None:
         raise Refused("this Spark session was stopped")
+    if not _answers():
+        raise SparkGone(f"Spark is gone: {_REMEDY}")
 
 
 def check_python(spark: SparkSession) -> None:

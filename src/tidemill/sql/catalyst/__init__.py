@@ -20,7 +20,7 @@ from tidemill.sql.catalyst.columns import check_columns
 from tidemill.sql.catalyst.fragment import Fragments
 from tidemill.sql.catalyst.plans import PLANS, Reader, check_unordered
 from tidemill.sql.catalyst.recompute import compute, hold
-from tidemill.sql.catalyst.session import Frames, told_by_spark
+from tidemill.sql.catalyst.session import Frames, Lacking, told_by_spark
 from tidemill.sql.catalyst.settings import settings
 from tidemill.sql.catalyst.table import columns_of, lateness_of, table_schema
 from tidemill.sql.relation import AnyRelation
@@ -42,6 +42,7 @@ def read(frames: Frames, frame: Frame, names: tuple[str, ...] = ()) -> AnyRelati
 __all__ = [
     "Frame",
     "Frames",
+    "Lacking",
     "columns_of",
     "compute",
     "hold",

@@ -7,8 +7,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemill.pipeline.errors import Refused
 from tidemill.sql.catalyst.clocks import CLOCKS, with_moment, with_references
-from tidemill.sql.catalyst.expression import CHANGING, expressions_of, kind_of, place_of
+from tidemill.sql.catalyst.expression import (
+    CHANGING,
+    expressions_in,
+    expressions_of,
+    kind_of,
+    place_of,
+    plans_of,
+)
 from tidemill.sql.catalyst.origin import written
+from tidemill.sql.catalyst.plans.refusal import NEAREST, refusal
 from tidemill.sql.catalyst.session import Frames
 
 SESSION = {
@@ -31,16 +39,20 @@ QUOTED = re.compile(r"""['"](.*)['"]""", re.DOTALL)
 def settled(frames: Frames, frame: DataFrame) -> JavaObject:
     """The analyzed plan of a query, in which nothing changes but the step's clock in a WHERE.
 
-    Raises `Refused` if it asks for the clock elsewhere or, maybe over constants, for chance or the session.
+    Raises `Refused` if it asks for the clock elsewhere or, maybe over constants, for chance or the session;
+    also for a join of which the optimizer makes chance.
     """
     plan = frame._jdf.queryExecution().analyzed()
     clocked = False
-    for node in expressions_of(plan):
-        kind = kind_of(node)
-        clocked |= kind in CLOCKS
-        reason = _changes(node, kind)
-        if reason:
-            raise Refused(reason, place=place_of(node))
+    for part in plans_of(plan):
+        if kind_of(part) == NEAREST:
+            raise refusal(part, NEAREST)
+        for node in expressions_in(part):
+            kind = kind_of(node)
+            clocked |= kind in CLOCKS
+            reason = _changes(node, kind)
+            if reason:
+                raise Refused(reason, place=place_of(node))
     return with_references(frames.spark, plan) if clocked else plan
 
 

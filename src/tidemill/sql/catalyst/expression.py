@@ -94,15 +94,26 @@ def place_of(node: JavaObject) -> Place | None:
     return place(origin.line(), origin.startPosition())
 
 
-def expressions_of(plan: JavaObject) -> Iterator[JavaObject]:
-    """All expressions of a plan and of its subqueries, each before its children."""
+def plans_of(plan: JavaObject) -> Iterator[JavaObject]:
+    """A plan, those of its subqueries and those below, each before its children."""
+    yield plan
+    for inner in (*items(plan.innerChildren()), *items(plan.children())):
+        yield from plans_of(inner)
+
+
+def expressions_in(plan: JavaObject) -> Iterator[JavaObject]:
+    """The expressions of one plan alone, each before its children."""
     waiting = items(plan.expressions())
     while waiting:
         node = waiting.pop(0)
         yield node
         waiting.extend(items(node.children()))
-    for inner in (*items(plan.innerChildren()), *items(plan.children())):
-        yield from expressions_of(inner)
+
+
+def expressions_of(plan: JavaObject) -> Iterator[JavaObject]:
+    """All expressions of a plan, of its subqueries and of what is below."""
+    for part in plans_of(plan):
+        yield from expressions_in(part)
 
 
 def read(node: JavaObject, scope: Scope) -> Tree:

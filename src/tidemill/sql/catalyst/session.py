@@ -21,6 +21,17 @@ CONTEXT = re.compile(r"== SQL .*\(line (\d+), position (\d+)\) ==")
 STREAM = re.compile(r"\bSTREAM\b", re.IGNORECASE)
 JAVA = re.compile(r"\b(?:java|org\.apache|scala)\.\w+\.")
 CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
+FIRST = "and QUALIFY row_number() OVER (PARTITION BY key of the left row ORDER BY {}) = 1"
+ASOF = f"write JOIN … ON with both conditions {FIRST.format('time of the right row DESC')}"
+"""Instead of an ASOF JOIN, which Spark reads only where it is asked to."""
+
+
+class Lacking(Refused):
+    """A query asks for a table or view, `name`, that the pipeline does not have."""
+
+    def __init__(self, message: str, name: str, *, place: Place | None = None) -> None:
+        super().__init__(message, place=place)
+        self.name = name
 
 
 class Frames:
@@ -168,6 +179,10 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+def _unquoted(name: str) -> str:
+    return name.removeprefix("`").removesuffix("`").replace("``", "`")
+
+
 def _may_mean(text: str, name: str) -> bool:
     """Whether a query may speak of the name: it stands there, or is put together by IDENTIFIER."""
     found = text.casefold()
@@ -189,8 +204,12 @@ def told_by_spark(names: str = "") -> Iterator[None]:
             yield
     except (PySparkException, Py4JJavaError) as error:
         text = told(error)
-        if text.startswith("[TABLE_OR_VIEW_NOT_FOUND]"):
+        if text.startswith("[TABLE_OR_VIEW_NOT_FOUND]") and isinstance(error, PySparkException):
             text = f"{text.partition(' Verify')[0]} The pipeline has: {names or 'none yet'}"
+            name = (error.getMessageParameters() or {}).get("relationName", "")
+            raise Lacking(text, _unquoted(name), place=_place(error)) from error
+        if text.startswith("[UNSUPPORTED_FEATURE.ASOF_JOIN]"):
+            text = f"ASOF JOIN is not supported yet in a view: {ASOF}"
         raise Refused(text, place=_place(error)) from error
 
 

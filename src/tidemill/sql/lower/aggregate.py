@@ -58,7 +58,7 @@ INSTEAD = {
     "HyperLogLogPlusPlus": "count(DISTINCT …), which is exact",
     "ApproxTopK": "count(*) with GROUP BY, which is exact",
 }
-"""For functions that approximate, in a way that another order of the same rows changes."""
+"""For functions that approximate, and whose approximation a row cannot be taken out of again."""
 CONSTANTS = {"PivotFirst": 2, "ListAgg": 1, "Percentile": 1, "PercentileDisc": 1}
 """From which argument on constants are told apart from columns, for functions that ask for some."""
 
@@ -153,7 +153,11 @@ class Arguments:
 def _refusal(function: Function) -> Refused:
     called, place = function.written or function.text, function.place
     if function.name in INSTEAD:
-        return Refused(f"{called} depends on the order of rows: use {INSTEAD[function.name]}", place=place)
+        return Refused(
+            f"{called} is an approximation, which cannot take back a row that is deleted: "
+            f"use {INSTEAD[function.name]}",
+            place=place,
+        )
     known = ", ".join(FUNCTIONS.values())
     return Refused(
         f"{called} is not supported yet in a view: the aggregate functions are {known}", place=place

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tidemill.api import explain
 from tidemill.app.cli import main
 
 Run = Callable[..., tuple[int, str, str]]
@@ -83,6 +84,25 @@ def test_a_file_that_is_not_there_and_a_wrong_flag_have_codes_of_their_own(run: 
     assert run("nowhere.sql") == (3, "", "error: there is no file nowhere.sql [not_found]\n")
     assert run("auctions.sql", "--json", "--dot")[0] == 2
     assert run()[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "bad.sql: there is no statement in it: write CREATE TABLE"),
+        ("-- nothing yet;\n", "bad.sql: there is no statement in it: write CREATE TABLE"),
+        ("\n SHOW TABLES", "bad.sql:2:2: SHOW is no statement of a pipeline"),
+    ],
+)
+def test_a_file_without_statements_of_a_pipeline_is_refused_before_spark_is_started(
+    run: Run, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    monkeypatch.setattr(explain, "_session", lambda: pytest.fail("Spark was started"))
+    Path("bad.sql").write_text(text)
+    code, out, err = run("bad.sql")
+
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error: {told}")
 
 
 def test_spark_says_nothing_in_between(tmp_path: Path, java: object) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from tidemill.pipeline.errors import Refused
+from tidemill.pipeline.errors import Refused, SparkGone
 from tidemill.pipeline.runtimes import session
 from tidemill.pipeline.runtimes.session import (
     TUNED,
@@ -16,6 +18,8 @@ from tidemill.pipeline.runtimes.session import (
     check_session,
     create_session,
     is_local,
+    own_session,
+    spark_there,
     tuned_for,
 )
 
@@ -110,6 +114,35 @@ def test_another_python_for_the_tasks_is_advised_against(
 def test_a_second_session_is_refused_since_spark_would_return_the_first(spark: SparkSession) -> None:
     with pytest.raises(Refused, match="already"):
         create_session()
+
+
+def test_a_session_of_ours_serves_all_pipelines_that_bring_none(spark: SparkSession) -> None:
+    assert own_session() is spark
+
+
+def test_a_session_of_somebody_else_is_not_taken(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_OURS", "spark.of.somebody.else")
+
+    with pytest.raises(Refused, match="already"):
+        own_session()
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError("refused"), Py4JError("cut")])
+def test_that_spark_has_ended_is_told_with_what_was_under_way(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+
+    with pytest.raises(SparkGone, match=r"^step 3: Spark is gone \((refused|cut)\): open .* new process"):
+        with spark_there("step 3"):
+            raise error
+
+
+def test_an_error_of_a_spark_that_answers_is_left_alone(spark: SparkSession) -> None:
+    with pytest.raises(Py4JError, match="another"), spark_there("step 3"):
+        raise Py4JError("another")
 
 
 def test_a_classic_session_passes(spark: SparkSession) -> None:

@@ -5,10 +5,12 @@ from py4j.java_gateway import JavaObject
 from tidemill.pipeline.errors import Refused
 from tidemill.sql.catalyst.expression import place_of
 from tidemill.sql.catalyst.origin import place_of_word, written
+from tidemill.sql.catalyst.session import ASOF, FIRST
 
 FOREIGN = {"LogicalRelation", "HiveTableRelation", "DataSourceV2ScanRelation", "DataSourceV2Relation"}
 SORT = "a view has no order, sort when you read it"
 BEFORE = "make the rows before you insert them"
+NEAREST = "NearestByJoin"
 REFUSED = {
     "Sort": ("ORDER BY without LIMIT", SORT),
     "Tail": ("tail", "take the last rows when you read the view"),
@@ -16,6 +18,8 @@ REFUSED = {
     "ScriptTransformation": ("TRANSFORM … USING", "register a function in Python, with spark.udf.register"),
     "BatchEvalPythonUDTF": ("a table function in Python", BEFORE),
     "ArrowEvalPythonUDTF": ("a table function in Python", BEFORE),
+    "AsOfJoin": ("ASOF JOIN", ASOF),
+    NEAREST: ("NEAREST BY", f"write CROSS JOIN {FIRST.format('distance')}"),
     "InMemoryRelation": ("a cached frame", "unpersist it first"),
 }
 """By Catalyst's class: the construct, and what to write instead."""

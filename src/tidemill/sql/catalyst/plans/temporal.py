@@ -39,6 +39,13 @@ def read_condition(reader: Reader, node: JavaObject, scope: Scope, schema: Any) 
             return reader.scalar(one, scope, schema), compare, _clock(reader, other)
         if not tells_time(other):
             return reader.scalar(other, scope, schema), reverse, _clock(reader, one)
+    if kind_of(node) == "Or":
+        clock = _named(node)
+        raise Refused(
+            f"{_text(node)} has {clock} in an OR: write two queries with UNION ALL between them, WHERE a and "
+            f"WHERE (a) IS NOT TRUE AND b, with {clock} in b",
+            place=place_of(node),
+        )
     raise _refused(node)
 
 
@@ -77,9 +84,19 @@ def _then(node: JavaObject, shift: Shift) -> tuple[str, tuple[Shift, ...]]:
 
 
 def _refused(node: JavaObject) -> Refused:
-    text = written(node) or str(node.sql()).replace("outer(", "(")
     return Refused(
-        f"{text} is not supported on the step's clock: compare a value of the row with now() or "
+        f"{_text(node)} is not supported on the step's clock: compare a value of the row with now() or "
         "current_date(), plus or minus days, hours or less",
         place=place_of(node),
     )
+
+
+def _named(node: JavaObject) -> str:
+    """The function of the clock that an expression has, as SQL writes it."""
+    while kind_of(node) != REFERENCE:
+        node = next(child for child in items(node.children()) if tells_time(child))
+    return str(node.name())
+
+
+def _text(node: JavaObject) -> str:
+    return written(node) or str(node.sql()).replace("outer(", "(")
