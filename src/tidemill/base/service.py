@@ -16,7 +16,7 @@ class Service(ABC):
 
     `tick` does one round and says how many seconds may pass before the next; `wake` cuts that wait
     short. An error that Tidemill can name is logged and the round repeated after `retry_s`; any
-    other error ends the service and is raised by `stop`. `stop` may be called twice, or before
+    other error is logged, ends the service, and is raised by `stop`. `stop` may be called twice, or before
     `start`.
     """
 
@@ -72,6 +72,10 @@ class Service(ABC):
         except TidemillError as error:
             log.warning("service.round_failed", service=self.name, error=str(error), code=error.code)
             return self.retry_s
+        except Exception as error:
+            # Whoever stops the service may do so much later.
+            log.error("service.ended", service=self.name, error=f"{type(error).__name__}: {error}")
+            raise
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -64,3 +64,16 @@ async def test_any_other_error_is_raised_by_stop() -> None:
     await counter.next_tick()
     with pytest.raises(ValueError, match="a bug"):
         await counter.stop()
+
+
+async def test_any_other_error_is_logged_when_it_ends_the_service(caplog: pytest.LogCaptureFixture) -> None:
+    counter = Counter()
+    counter.errors.append(ValueError("a bug"))
+    await counter.start()
+    await counter.next_tick()
+    with pytest.raises(ValueError, match="a bug"):
+        await counter.stop()
+
+    assert [(line.message, line.__dict__["fields"]["error"]) for line in caplog.records] == [
+        ("service.ended", "ValueError: a bug")
+    ]
