@@ -8,6 +8,6 @@ machines talk to one memory server over a *network* that delays, loses and cuts.
 the seed says what goes wrong when. *Checks* watch every accepted write and every belief.
 
 Read in this order: `world` (time and event loops), `network`, `plan`, `node` (what runs on a machine),
-`checks`, `run` (one seed from start to verdict), `__main__` (many seeds, or one again). `partitions` and
-`pipeline` are other worlds on the same ground.
+`checks`, `run` (one seed from start to verdict), `__main__` (many seeds, or one again). `semaphores`,
+`partitions` and `pipeline` are other worlds on the same ground.
 """

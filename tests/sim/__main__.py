@@ -1,4 +1,4 @@
-"""Many seeds on all cores, or one again with its whole story, in each world: nodes, partitions, a pipeline.
+"""Many seeds on all cores, or one again with its whole story, in each world on its own.
 
 python -m sim --seeds 2000       every seed from 0 to 1999
 python -m sim --seed 17          one, with its trace
@@ -13,10 +13,17 @@ import time
 from sim.partitions.run import simulate_partitions
 from sim.pipeline.run import simulate_pipeline
 from sim.run import Verdict, simulate
+from sim.semaphores import simulate_semaphores
 
-WORLDS = {"nodes": simulate, "partitions": simulate_partitions, "a pipeline": simulate_pipeline}
+WORLDS = {
+    "nodes": simulate,
+    "semaphores": simulate_semaphores,
+    "partitions": simulate_partitions,
+    "a pipeline": simulate_pipeline,
+}
 ACTS = {
     "nodes": "acts under a lease",
+    "semaphores": "acts in a slot",
     "partitions": "acts of handlers",
     "a pipeline": "steps of pipeline workers",
 }

@@ -3,7 +3,8 @@
 import re
 
 _SECRET = re.compile(
-    r"(://[^:/@\s]*:)\S+(?=@)|((?:^|[?&\s])\w*(?:password|secret|secret_access_key|token)=)[^&\s]+",
+    r"(://[^:/@\s]*:)\S+(?=@)|(https?://)[^:/@\s]+(?=@)"
+    r"|((?:^|[?&\s])\w*(?:password|secret|secret_access_key|token)=)[^&\s]+",
     re.IGNORECASE,
 )
 
@@ -14,5 +15,5 @@ def masked(value: object) -> object:
 
 
 def masked_text(text: str) -> str:
-    """The text with the passwords of addresses replaced by `***`."""
-    return _SECRET.sub(r"\1\2***", text)
+    """The text with the passwords of addresses, and the tokens of nodes', replaced by `***`."""
+    return _SECRET.sub(r"\1\2\3***", text)

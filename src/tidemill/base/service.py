@@ -74,7 +74,7 @@ class Service(ABC):
             return self.retry_s
         except Exception as error:
             # Whoever stops the service may do so much later.
-            log.error("service.ended", service=self.name, error=f"{type(error).__name__}: {error}")
+            log.exception("service.ended", service=self.name, error=f"{type(error).__name__}: {error}")
             raise
 
     async def __aenter__(self) -> Self:

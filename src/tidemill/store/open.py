@@ -57,7 +57,13 @@ def _backend(url: str, connections: int, release: str, timeout_s: float) -> Back
             from tidemill.store.backends.node import NodeBackend
 
             return NodeBackend(url)
-    raise BadRequest(f"{url!r} is not the address of a store; use {ADDRESSES}")
+    raise BadRequest(f"{_shown(url)!r} is not the address of a store; use {ADDRESSES}")
+
+
+def _shown(url: str) -> str:
+    """Without what may be a password: that is no word for an error message."""
+    there = url.partition("?")[0]
+    return f"***@{there.rpartition('@')[2]}" if "@" in there else there
 
 
 def _memory_server(name: str) -> MemoryServer:

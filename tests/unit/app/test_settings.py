@@ -196,6 +196,7 @@ def test_cluster_wide_values_are_checked_and_made_plain() -> None:
     [
         ("postgresql://ada:hunter2@db/mill", "postgresql://ada:***@db/mill"),
         ("postgresql://ada:p@ss@db/mill?x=1", "postgresql://ada:***@db/mill?x=1"),
+        ("https://t0ken@node:7433", "https://***@node:7433"),
         ("postgresql://db/mill?password=hunter2&x=1", "postgresql://db/mill?password=***&x=1"),
         ("postgresql://ada@db:5432/mill", "postgresql://ada@db:5432/mill"),
         ("sqlite:///.tidemill/tidemill.db", "sqlite:///.tidemill/tidemill.db"),
