@@ -196,7 +196,6 @@ def test_cluster_wide_values_are_checked_and_made_plain() -> None:
     [
         ("postgresql://ada:hunter2@db/mill", "postgresql://ada:***@db/mill"),
         ("postgresql://ada:p@ss@db/mill?x=1", "postgresql://ada:***@db/mill?x=1"),
-        ("https://t0ken@node:7433", "https://***@node:7433"),
         ("postgresql://db/mill?password=hunter2&x=1", "postgresql://db/mill?password=***&x=1"),
         ("postgresql://ada@db:5432/mill", "postgresql://ada@db:5432/mill"),
         ("sqlite:///.tidemill/tidemill.db", "sqlite:///.tidemill/tidemill.db"),
@@ -205,6 +204,10 @@ def test_cluster_wide_values_are_checked_and_made_plain() -> None:
 def test_passwords_in_addresses_are_masked(url: str, shown: str) -> None:
     assert masked(url) == shown
     assert resolve(local_layers({"store": url}, environ={})).shown()["store"] == shown
+
+
+def test_tokens_in_the_addresses_of_nodes_are_masked() -> None:
+    assert masked("https://t0ken@node:7433") == "https://***@node:7433"
 
 
 def test_keys_of_s3_are_masked() -> None:
