@@ -12,7 +12,7 @@ MINUTES ?= 1
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
 export PYTHON
 
-.PHONY: help setup run test check sim chaos bench-store bench-engine bench-operators bench-sql property random-sql workloads conform lock clean
+.PHONY: help setup run test test-long check sim chaos bench-store bench-engine bench-operators bench-sql property random-sql workloads conform lock clean
 
 help: ## Show this text
 	@echo "Tidemill: start it with 'make run', test it with 'make test'. Nothing has to be done before."
@@ -25,10 +25,14 @@ run: setup ## Start Tidemill with something to look at; stop it with Ctrl-C
 	@scripts/java
 	@$(BIN)/tidemill demo $(ARGS)
 
-test: setup ## Bring up the servers that tests need and run all tests; ARGS="-k lease" narrows it
+test: setup ## Bring up the servers that tests need and run the tests; ARGS="-k lease" narrows it
 	@scripts/postgres
 	@scripts/java
-	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ARGS)
+	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile -m "not long" $(ARGS)
+
+test-long: setup ## Run the tests that take longest: Spark's processes killed in a step, state larger than memory
+	@scripts/java
+	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile -m long $(ARGS)
 
 check: setup ## Check format, lint, types, layers and the shape of the code
 	$(BIN)/ruff format --check

@@ -12,7 +12,7 @@ from crash.spark_child import DEADLINE_S, KEYS, ROWS
 from crash.spark_process import Cluster, Driver
 from tidemill.pipeline.runtimes.java import Java
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def totals(inserts: int) -> list[list[int]]:

@@ -17,7 +17,7 @@ from crash.processes import TESTS
 from e2e.small_memory import ALLOWANCE, GROUPS, SMALL, inserts, sales
 from tidemill.pipeline.runtimes.java import Java
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 FRUGAL = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
