@@ -122,7 +122,9 @@ async def _hurt(stage: Stage, plan: Plan, source: random.Random) -> tuple[Counte
     drawn = faults(source)
     while time.monotonic() < until:
         await asyncio.sleep(source.expovariate(1 / GAP_S))
-        under_way = {task for task in under_way if not task.done()}
+        ended = {task for task in under_way if task.done()}
+        await asyncio.gather(*ended)
+        under_way -= ended
         under_way.add(asyncio.create_task(inflict(next(drawn))))
         if plan.crowd and crowd_at <= time.monotonic():
             crowd_at = float("inf")

@@ -62,12 +62,14 @@ class PostgresDatabase:
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
+        self._turn = asyncio.Lock()
         self.url = server.create_database("chaos")
 
     async def crash(self, away_s: float) -> None:
-        await asyncio.to_thread(self._server.kill)
-        await asyncio.sleep(away_s)
-        await asyncio.to_thread(self._server.start)
+        async with self._turn:
+            await asyncio.to_thread(self._server.kill)
+            await asyncio.sleep(away_s)
+            await asyncio.to_thread(self._server.start)
 
 
 class Agent:
