@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
@@ -26,6 +27,19 @@ from servers import PostgresServer
 
 COUNTERS = ("tidemill_store_calls_total", "tidemill_heart_store_calls_total")
 SETTLE_S = 8.0
+SETTLE_EACH_S = 0.3
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a node has cost up to a moment; the difference of two is what it cost in between."""
+
+    at: float
+    calls: float
+    cpu_s: float
+
+    def __sub__(self, before: "Sample") -> "Sample":
+        return Sample(self.at - before.at, self.calls - before.calls, self.cpu_s - before.cpu_s)
 
 
 class IdleNode:
@@ -46,6 +60,9 @@ class IdleNode:
             with contextlib.suppress(httpx2.TransportError):
                 ready = httpx2.get(self._address + "/readyz").is_success
             time.sleep(0.2)
+
+    def sample(self) -> Sample:
+        return Sample(time.monotonic(), self.calls(), self.cpu_s())
 
     def calls(self) -> float:
         lines = httpx2.get(self._address + "/metrics").text.splitlines()
@@ -78,17 +95,13 @@ def measure(name: str, url: str, count: int, seconds: float) -> None:
             stack.callback(node.stop)
         for node in nodes:
             node.wait_ready()
-        time.sleep(SETTLE_S)
+        time.sleep(SETTLE_S + SETTLE_EACH_S * count)
         roles = ["leader" if node.leads() else "follower" for node in nodes]
-        calls, cpu, began = (
-            [node.calls() for node in nodes],
-            [node.cpu_s() for node in nodes],
-            time.monotonic(),
-        )
+        before = [node.sample() for node in nodes]
         time.sleep(seconds)
-        cpu_after, spent = [node.cpu_s() for node in nodes], time.monotonic() - began
-        rates = [(node.calls() - before) / spent for node, before in zip(nodes, calls, strict=True)]
-        shares = [100 * (late - early) / spent for early, late in zip(cpu, cpu_after, strict=True)]
+        spent = [node.sample() - then for node, then in zip(nodes, before, strict=True)]
+        rates = [each.calls / each.at for each in spent]
+        shares = [100 * each.cpu_s / each.at for each in spent]
         for role in ("leader", "follower"):
             of_role = [at for at in range(count) if roles[at] == role]
             if of_role:
