@@ -30,7 +30,7 @@ test: setup ## Bring up the servers that tests need and run the tests; ARGS="-k 
 	@scripts/java
 	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile -m "not long" $(ARGS)
 
-test-long: setup ## Run the tests that take longest: Spark's processes killed in a step, state larger than memory
+test-long: setup ## Run the tests that take longest: Nexmark, TPC-H, the bank, Spark killed in a step, little memory
 	@scripts/java
 	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile -m long $(ARGS)
 

@@ -30,7 +30,7 @@ from tidemill.pipeline.log.folder import FolderLock
 from tidemill.pipeline.runtimes.java import Java
 from tidemill.sql.planner import Planner
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(3600)]
 
 ROWS = int(os.environ.get("TIDEMILL_BANK_ROWS", "900"))
 SINGLE, STEPS, KILLS = (25, 45, 12) if ROWS < 10_000 else (50, 250, 80)

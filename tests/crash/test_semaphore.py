@@ -19,11 +19,12 @@ SLOTS = 2
 
 async def check_history(url: str, running: list[Agent]) -> None:
     """In each slot terms only grow and each belongs to one agent; and what was acknowledged is there."""
+    # Counted first, as they go on writing.
+    acknowledged = sum(len(agent.lines("wrote")) for agent in running)
     async with open_store(url) as store:
         history = (await store.find(ENTRIES, sort=["revision"], limit=10_000)).documents
     slots = {entry.body["slot"] for entry in history}
     owners = {(entry.body["term"], entry.body["by"]) for entry in history}
-    acknowledged = sum(len(agent.lines("wrote")) for agent in running)
 
     assert len(slots) == SLOTS
     for slot in slots:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from e2e import bank
 from tidemill.api.pipeline import Pipeline, RuntimeName
 
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 ROWS = int(os.environ.get("TIDEMILL_BANK_ROWS", "1200"))
 SINGLE, STEPS = (35, 45) if ROWS < 10_000 else (50, 250)

@@ -23,7 +23,7 @@ from tidemill import Pipeline
 
 EVENTS = int(os.environ.get("TIDEMILL_NEXMARK_EVENTS", "3000"))
 STEPS = int(os.environ.get("TIDEMILL_NEXMARK_STEPS", "4"))
-pytestmark = pytest.mark.timeout(max(300, EVENTS * STEPS // 100))
+pytestmark = [pytest.mark.long, pytest.mark.timeout(max(300, EVENTS * STEPS // 100))]
 
 # A day ends while it goes on, so that groups by day are several; ten seconds have a thousand events.
 MARKET = Nexmark(rate=100, start=datetime(2026, 3, 31, 23, 59, 48, tzinfo=UTC), out_of_order=100)

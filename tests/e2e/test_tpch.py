@@ -23,6 +23,8 @@ from tpch.data import generate, read
 from tpch.refresh import Change, Count, Warehouse, counts
 from tpch.views import queries, tables
 
+pytestmark = pytest.mark.long
+
 SCALE = float(os.environ.get("TIDEMILL_TPCH_SF", "0.01"))
 REFRESHES = 2
 SIZES = {**counts(SCALE, share=0.05), "nation": Count(1, 1, 2), "region": Count(0, 0, 1)}
