@@ -8,6 +8,7 @@ the last fence that it had, which only the store can stop, and gets in line agai
 
 import argparse
 import time
+from collections.abc import Callable
 
 import tidemill
 from crash.agent import ENTRIES, PAUSE_S, say
@@ -41,14 +42,22 @@ def main() -> None:
         loop.run(store.open())
         say("joined")
         while True:
-            with semaphore:
-                guard = semaphore.guard()
-                say("in", term=guard.term, slot=guard.key)
-                while semaphore.held:
-                    loop.run(write(store, guard, chosen.name))
-                    time.sleep(PAUSE_S)
-                say("lost", term=guard.term)
-                loop.run(write(store, guard, chosen.name))
+            try:
+                with semaphore:
+                    use(semaphore, lambda guard: loop.run(write(store, guard, chosen.name)))
+            except StoreError as error:
+                say("failed", code=error.code)
+
+
+def use(semaphore: tidemill.Semaphore, act: Callable[[Fence], None]) -> None:
+    """Act while the slot is held, and once more when it is lost."""
+    guard = semaphore.guard()
+    say("in", term=guard.term, slot=guard.key)
+    while semaphore.held:
+        act(guard)
+        time.sleep(PAUSE_S)
+    say("lost", term=guard.term)
+    act(guard)
 
 
 if __name__ == "__main__":
