@@ -51,6 +51,24 @@ class LeaseCases:
 
         assert held.expire == renewed.expire == first.expire
 
+    async def test_a_term_is_higher_than_all_before_also_for_one_who_wrote_without_a_new_one(
+        self, harness: Harness
+    ) -> None:
+        one, two = await harness.connect(), await harness.connect()
+        kept = (await one.hold(LEASES, ["kept"], "one", LONG_MS))["kept"]
+        for keep in (
+            lambda: one.renew(LEASES, {"kept": kept.term}, LONG_MS),
+            lambda: one.hold(LEASES, ["kept"], "one", LONG_MS),
+            lambda: one.release(LEASES, {"kept": kept.term}),
+        ):
+            before = (await two.hold(LEASES, ["leader"], "two", LONG_MS))["leader"]
+            await two.release(LEASES, {"leader": before.term})
+            await keep()
+            after = (await one.hold(LEASES, ["leader"], "one", LONG_MS))["leader"]
+            await one.release(LEASES, {"leader": after.term})
+
+            assert after.term > before.term
+
     async def test_an_expired_lease_is_taken_under_a_higher_term(self, harness: Harness) -> None:
         one, two = await harness.connect(), await harness.connect()
         first = (await one.hold(LEASES, ["leader"], "one", SHORT_MS))["leader"]

@@ -17,6 +17,7 @@ class Counter:
         self._next = 0
         self._end = 0
         self._version = -1
+        self._drew = False
 
     def draw(self, connection: apsw.Connection, n: int) -> int:
         """The first of `n` numbers higher than any drawn before, inside a write transaction."""
@@ -25,12 +26,19 @@ class Counter:
             self._end = int(connection.execute(text, (n + BLOCK,)).get) + 1
             self._next = self._end - n - BLOCK
         first, self._next = self._next, self._next + n
+        self._drew = True
         return first
 
     def committed(self, connection: apsw.Connection) -> None:
-        """Our own transaction ended well: the file is as this connection left it."""
-        self._version = connection.data_version()
+        """Our own transaction ended well: the file is as this connection left it.
+
+        After one that drew nothing, others may still have drawn since the block was reserved.
+        """
+        if self._drew:
+            self._version = connection.data_version()
+            self._drew = False
 
     def rolled_back(self) -> None:
         """What was reserved in the transaction is not; begin with a new block."""
         self._version = -1
+        self._drew = False
