@@ -38,10 +38,11 @@ async def entries(url: str) -> list[Document]:
 
 async def check_history(url: str, running: list[Agent]) -> None:
     """Terms only grow, each belongs to one agent, and what was acknowledged is there."""
+    # Counted first, as they go on writing.
+    acknowledged = sum(len(agent.lines("wrote")) for agent in running)
     history = await entries(url)
     terms = [entry.body["term"] for entry in history]
     owners = {(entry.body["term"], entry.body["by"]) for entry in history}
-    acknowledged = sum(len(agent.lines("wrote")) for agent in running)
 
     assert terms == sorted(terms)
     assert len({term for term, _ in owners}) == len(owners)
@@ -82,10 +83,11 @@ async def test_a_zombie_leader_is_refused_by_the_store(store_url: str) -> None:
         refused = await leader.wait_for(
             lambda line: line["event"] == "fenced" and line["term"] < took["term"]
         )
-        after = [line for line in leader.lines("wrote")[before:] if line["at"] >= took["at"]]
+        late = [line for line in leader.lines("wrote")[before:] if line["term"] == wrote["term"]]
 
         assert refused["term"] == wrote["term"]
-        assert all(line["term"] > wrote["term"] for line in after)
+        # One may have been accepted before the leader was stopped in the middle of hearing so.
+        assert len(late) <= 1
         await check_history(store_url, running)
 
 
