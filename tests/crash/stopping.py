@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 PATIENCE_S = 1.0
 TRIES = 20
+LOOKS = 5
 
 
 def stop(send: Callable[[signal.Signals], None], store_url: str) -> None:
@@ -16,7 +17,8 @@ def stop(send: Callable[[signal.Signals], None], store_url: str) -> None:
     """
     for _ in range(TRIES):
         send(signal.SIGSTOP)
-        if _can_be_written(store_url):
+        # A signal takes a moment to arrive, in which the process may still come to the lock.
+        if all(_can_be_written(store_url) for _ in range(LOOKS)):
             return
         send(signal.SIGCONT)
     raise AssertionError("the process never let go of the database")
