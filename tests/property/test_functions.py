@@ -40,7 +40,7 @@ REFUSED = {
     "is an approximation": (r"approx_(count_distinct|percentile|top_k)|percentile_approx|histogram_numeric"),
     "is not supported yet in a view": (
         r"approx_top_k_.*|collect_union|count_min_sketch|(hll|kll|theta|tuple)_.*|bitmap_.*_agg"
-        r"|vector_(avg|sum)|schema_of_variant_agg|counter_diff|st_setsrid|try_aes_decrypt"
+        r"|vector_(avg|sum)|schema_of_variant_agg|counter_diff|st_setsrid"
     ),
     "ORDER BY without LIMIT": "window_time",
     "which makes rows": r"collations|json_tuple|variant_explode(_outer)?",
