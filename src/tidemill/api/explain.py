@@ -37,7 +37,7 @@ def explain_file(path: Path, form: Form = "text") -> str:
 def read_script(path: Path) -> str:
     """The text of a file of SQL. Raises `Refused` if it is none, or its statements are none of a pipeline."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise Refused(f"{path}: this is no text in UTF-8, at byte {error.start}") from error
     try:

@@ -133,6 +133,8 @@ class _Printer:
                 return f"{variables} -> {children[0]}"
             case "NamedArgumentExpression":
                 return f"{quoted(node.key())} => {children[0]}"
+            case "TryEval":
+                return f"try_{children[0]}"
             case "Literal" if node.value() is None:
                 return f"CAST(NULL AS {node.dataType().sql()})"
             case "ArraysZip":

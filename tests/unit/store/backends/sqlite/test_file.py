@@ -136,7 +136,7 @@ asyncio.run(main())
 
 async def test_a_file_that_stays_locked_is_given_up_on_in_time(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    async with open_store(f"sqlite:///{path}", timeout_s=0.2) as store:
+    async with open_store(f"sqlite:///{path}", timeout_s=1.0) as store:
         await store.create(NOTES, "a", {})
         greedy = apsw.Connection(str(path))
         greedy.execute("BEGIN IMMEDIATE")
