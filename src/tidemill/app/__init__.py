@@ -2,6 +2,8 @@
 
 Read in this order:
 - `settings`         what can be set, where values come from, what is allowed
+- `kinds`, `layers`  how values are read, and what this process was told
+- `disbatch`         a file of Disbatch's settings, in our words
 - `settings_store`   the settings of the whole cluster
 - `tokens`, `audit`  who may call, and what was changed by whom
 - `bind`, `errors`   where a node may listen, and what callers run into

@@ -8,10 +8,22 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 
+_SECRET_NAME = re.compile(r"password|passwd|secret|token|(api|access|private)_?key", re.IGNORECASE)
+
 
 def masked(value: object) -> object:
-    """The value; in text, with the passwords of addresses replaced by `***`."""
-    return masked_text(value) if isinstance(value, str) else value
+    """The value with `***` for what is secret: passwords in addresses, and entries of such names."""
+    match value:
+        case str():
+            return masked_text(value)
+        case dict():
+            return {
+                name: "***" if _SECRET_NAME.search(str(name)) else masked(entry)
+                for name, entry in value.items()
+            }
+        case list():
+            return [masked(entry) for entry in value]
+    return value
 
 
 def masked_text(text: str) -> str:

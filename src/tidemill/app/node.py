@@ -4,20 +4,23 @@ socket ─► store ─► name ─► heart (own thread, own connection) ─►
 """
 
 import asyncio
+import shutil
 import signal
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import uvicorn
+from fastapi import APIRouter
 
 from tidemill.app.bind import url_of
-from tidemill.app.http import build_app, server_config
+from tidemill.app.http import build_app, load_extensions, server_config
 from tidemill.app.http.context import ClusterView, NodeView
 from tidemill.app.settings import SettingError, Settings
 from tidemill.app.settings_store import SETTINGS, read_cluster_settings
+from tidemill.app.tasking import Tasking
 from tidemill.base.clock import boot_clock
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_token
@@ -49,11 +52,12 @@ async def run_node(settings: Settings, announce: Callable[["Node"], None] = lamb
     at once; a node that is killed is missed after one lease.
     """
     check_startable(settings)
+    extensions = load_extensions(settings)
     stop = asyncio.Event()
     with stopping_by_signal(stop), listening(settings) as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         async with open_store(settings.store) as store, joined(settings, store) as node:
-            async with serving(node, listener) as server:
+            async with serving(node, listener, extensions) as server:
                 announce(node)
                 await _first(stop.wait(), server)
 
@@ -64,6 +68,11 @@ def check_startable(settings: Settings) -> None:
         origin = settings.origin("store")
         raise SettingError(
             "store", settings.store, origin, "a store that the heart's own connection can share"
+        )
+    if settings.task_runner is not None and shutil.which(settings.task_runner) is None:
+        origin = settings.origin("task_runner")
+        raise SettingError(
+            "task_runner", str(settings.task_runner), origin, "a program that this user may run"
         )
     if settings.tls_cert is not None and settings.tls_key is not None:
         try:
@@ -92,7 +101,15 @@ class Node:
         self._cas = 0
         self._timing = Timing(settings.ttl_s)
         self._heart = HeartThread(settings.store, token, key, self._timing, self._on_event)
-        entry = entry_of(key, token, address=address_of(settings), slots=settings.slots, started=started)
+        self.tasking = Tasking(settings, store, self.name, token, self._heart.fence)
+        entry = entry_of(
+            key,
+            token,
+            address=address_of(settings),
+            slots=settings.slots,
+            started=started,
+            plugins=self.tasking.plugins.names(),
+        )
         self._listing = Listing(store, key, entry, self._heart.fence, self._timing)
         self._reporter = Reporter(store, self._heart, self._timing, key=key)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,9 +117,11 @@ class Node:
     async def start(self) -> None:
         await self._heart.start()
         await self._reporter.start()
+        await self.tasking.start(self._heart)
         self._spawn(self._follow_settings())
 
     async def stop(self) -> None:
+        await self.tasking.stop()
         await self._listing.stop()
         for task in self._tasks:
             task.cancel()
@@ -137,6 +156,7 @@ class Node:
                 seen=max(node.expire - self._timing.ttl_ms, node.started),
                 alive=node.alive,
                 leader=node.token == leader,
+                plugins=node.plugins,
             )
             for node in await self._list_nodes()
         ]
@@ -191,6 +211,7 @@ class Node:
 
     def _on_event(self, event: Event) -> None:
         self._listing.on_event(event)
+        self.tasking.on_event(event)
 
     async def _follow_settings(self) -> None:
         """Know the revision of the cluster-wide settings, and say when they change."""
@@ -229,9 +250,11 @@ async def joined(settings: Settings, store: Store) -> AsyncIterator[Node]:
 
 
 @asynccontextmanager
-async def serving(node: Node, listener: socket.socket) -> AsyncIterator["asyncio.Task[None]"]:
+async def serving(
+    node: Node, listener: socket.socket, extensions: Sequence[APIRouter]
+) -> AsyncIterator["asyncio.Task[None]"]:
     """HTTP on the listener; the task ends early only when the server fails."""
-    server = _Server(server_config(build_app(node), node.settings))
+    server = _Server(server_config(build_app(node, extensions), node.settings))
     task = asyncio.create_task(server.serve(sockets=[listener]), name="http")
     try:
         yield task

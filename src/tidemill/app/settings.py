@@ -5,45 +5,49 @@ Layers, first wins:
     flags  >  environment TIDEMILL_*  >  tidemill.toml or tidemill.json  >  the store  >  default
 
 A layer is a mapping from name to a value with its origin; `resolve` merges layers and checks the
-result. Nothing else in Tidemill reads the environment for settings.
+result. `layers` makes the first three; nothing else in Tidemill reads the environment for settings.
 """
 
 import difflib
-import json
 import os
 import re
 import socket
-import tomllib
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationError,
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+
+from tidemill.app.kinds import (
+    BLOBS,
+    COMMANDS,
+    FLAG_WORD,
+    NUMBER,
+    NUMBER_OR_NONE,
+    PACKAGES,
+    QUEUE,
+    STORE,
+    TABLE,
+    Balance,
+    Commands,
+    listed,
 )
-
-from tidemill.app.mask import masked
+from tidemill.app.mask import masked, masked_text
 from tidemill.base.errors import TidemillError
+from tidemill.store.blobs.address import ADDRESSES as BLOB_ADDRESSES
 from tidemill.store.open import ADDRESSES
 
-PREFIX = "TIDEMILL_"
-CONFIG_FILES = ("tidemill.toml", "tidemill.json")
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+Gfs: TypeAlias = Literal["auto", "true", "false"]
 
-_SCHEMES = ("memory", "sqlite", "postgresql", "postgres")
+DISBATCH_KEYS = ("mongohost", "database", "attributes", "auth", "log4perl")
+"""What a file may hold besides settings; `disbatch` translates it."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?|[0-9a-f:.]+")
 _ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?")
-# Of others: the test suite's own, and what Kubernetes sets for a service that is called tidemill.
-_FOREIGN = re.compile(r"TIDEMILL_(TEST_|SIM_|SERVICE_|PORT_)")
 
 
 class SettingError(TidemillError):
@@ -64,8 +68,10 @@ class UnknownSetting(SettingError):
     code = "setting.unknown"
 
     def __init__(self, name: str, origin: str) -> None:
-        near = difflib.get_close_matches(name, Settings.model_fields, n=1)
+        near = difflib.get_close_matches(name, [*Settings.model_fields, *DISBATCH_KEYS], n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(Settings.model_fields)}"
+        if name in DISBATCH_KEYS:
+            hint = "only a file may have it"
         TidemillError.__init__(self, f"there is no setting {name!r} (from {origin}); {hint}")
         self.name = name
 
@@ -80,6 +86,34 @@ class NotClusterWide(SettingError):
             self, f"setting {name} is each node's own and not kept in the store: {about(name).own}"
         )
         self.name = name
+
+
+class HoldsSecret(SettingError):
+    """The value holds a secret, and everybody who may view can read the settings in the store."""
+
+    code = "setting.secret"
+
+    def __init__(self, name: str, value: object) -> None:
+        TidemillError.__init__(
+            self,
+            f"setting {name}: {masked(value)!r} holds a secret, which has no place in the store; "
+            "give it to each node",
+        )
+        self.name = name
+
+
+class NoSuchStore(SettingError):
+    """The store is of a kind that this release does not have. Says which it has."""
+
+    code = "setting.no_store"
+
+    def __init__(self, url: str, origin: str) -> None:
+        TidemillError.__init__(
+            self,
+            f"setting store: {masked_text(url)!r} (from {origin}) is in MongoDB, "
+            f"and this release has no MongoDB store; it has {ADDRESSES}",
+        )
+        self.name = "store"
 
 
 class ConfigFileError(SettingError):
@@ -103,39 +137,6 @@ class About:
     own: str | None = None
 
 
-def _store_url(value: Any) -> Any:
-    if isinstance(value, str) and urlsplit(value).scheme not in _SCHEMES:
-        raise ValueError
-    return value
-
-
-def _no_truth(value: Any) -> Any:
-    """To Python, true is the number 1; to whoever wrote it into a file it is not."""
-    if isinstance(value, bool):
-        raise ValueError  # noqa: TRY004 - pydantic takes this one for a refusal
-    return value
-
-
-_NUMBER = BeforeValidator(_no_truth)
-
-
-def _listed(pattern: re.Pattern[str]) -> BeforeValidator:
-    """A list, or text with commas; every entry in lower case and of that form."""
-
-    def check(value: Any) -> Any:
-        entries = value.split(",") if isinstance(value, str) else value
-        if not isinstance(entries, list | tuple):
-            return value
-        if not all(isinstance(entry, str) for entry in entries):
-            raise ValueError
-        cleaned = [entry.strip().lower().rstrip("/") for entry in entries]
-        if not all(pattern.fullmatch(entry) for entry in cleaned if entry):
-            raise ValueError
-        return tuple(entry for entry in cleaned if entry)
-
-    return BeforeValidator(check)
-
-
 def _host_name() -> str:
     """This machine's name; what a node cannot be called by becomes a dash."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()).lstrip("._-")[:63] or "node"
@@ -145,8 +146,14 @@ def _default_store(given: dict[str, Any]) -> str:
     return f"sqlite:///{given.get('data', '')}/tidemill.db"
 
 
+def _default_blobs(given: dict[str, Any]) -> str:
+    return f"{Path(given.get('data', '')).absolute().as_uri()}/blobs"
+
+
 _OWN_PLACE = "nodes differ in it, and it must be known before the store can be read"
 _OWN_FILE = "it names a file on the node's own machine"
+_OWN_CODE = "it decides which code the node's own machine runs"
+_OWN_SHARE = "it is the node's own share of the work"
 
 
 class Settings(BaseModel):
@@ -154,13 +161,22 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+    _unused: dict[str, str] = PrivateAttr(default_factory=dict)
 
     data: Annotated[Path, About("Folder for local files", "a folder", _OWN_PLACE)] = Path(".tidemill")
     store: Annotated[
         str,
-        BeforeValidator(_store_url),
+        STORE,
         About("Address of the store that the cluster shares", ADDRESSES, _OWN_PLACE),
     ] = Field(default_factory=_default_store)
+    blobs: Annotated[
+        str,
+        BLOBS,
+        About(
+            "Address of the blobs that the cluster shares, for what is too large for the store",
+            BLOB_ADDRESSES,
+        ),
+    ] = Field(default_factory=_default_blobs)
     host: Annotated[
         str,
         Field(pattern=r"^[\w.:-]+$"),
@@ -172,7 +188,7 @@ class Settings(BaseModel):
     ] = "127.0.0.1"
     port: Annotated[
         int,
-        _NUMBER,
+        NUMBER,
         Field(ge=0, le=65535),
         About("Port to listen on", "a whole number from 0 to 65535; 0 takes a free one", _OWN_PLACE),
     ] = 7433
@@ -183,13 +199,13 @@ class Settings(BaseModel):
     ] = Field(default_factory=_host_name)
     slots: Annotated[
         int,
-        _NUMBER,
+        NUMBER,
         Field(ge=0, le=10_000),
         About("How much work the node takes at a time", "a whole number from 0 to 10000"),
     ] = Field(default_factory=lambda: os.cpu_count() or 1)
     ttl_s: Annotated[
         float,
-        _NUMBER,
+        NUMBER,
         Field(ge=0.5, le=300),
         About("How long a lease outlives its last renewal", "seconds, from 0.5 to 300"),
     ] = 5.0
@@ -204,7 +220,7 @@ class Settings(BaseModel):
     )
     allowed_hosts: Annotated[
         tuple[str, ...],
-        _listed(_HOST),
+        listed(_HOST, lower=True),
         About(
             "Names besides loopback under which the node may be called",
             "host names without port, with commas between; no wildcards",
@@ -212,16 +228,100 @@ class Settings(BaseModel):
     ] = ()
     allowed_origins: Annotated[
         tuple[str, ...],
-        _listed(_ORIGIN),
+        listed(_ORIGIN, lower=True),
         About(
             "Web pages of other origins that may call the node",
             "origins such as https://example.org, with commas between",
         ),
     ] = ()
+    maxthreads: Annotated[
+        Annotated[int, Field(ge=0)] | None,
+        NUMBER_OR_NONE,
+        About("How many tasks the node runs at a time", "a whole number, or none for no bound", _OWN_SHARE),
+    ] = None
+    activequeues: Annotated[
+        tuple[str, ...],
+        listed(QUEUE),
+        About(
+            "The only queues that the node looks after", "names of queues, with commas between", _OWN_SHARE
+        ),
+    ] = ()
+    ignorequeues: Annotated[
+        tuple[str, ...],
+        listed(QUEUE),
+        About(
+            "Queues that the node does not look after; unused with activequeues",
+            "names of queues, with commas between",
+            _OWN_SHARE,
+        ),
+    ] = ()
+    plugins: Annotated[
+        Commands,
+        COMMANDS,
+        About(
+            "Plugins that tasks may use on the node",
+            "names with commas between, or a table of names with the command of each (text, a list, or null)",
+            _OWN_CODE,
+        ),
+    ] = Field(default_factory=dict)
+    task_runner: Annotated[
+        Path | None,
+        About(
+            "Program that runs the plugins that have no command", "a program on the node's machine", _OWN_CODE
+        ),
+    ] = None
+    runner_tasks: Annotated[
+        int,
+        NUMBER,
+        Field(ge=1, le=1_000_000),
+        About("After how many tasks a runner is replaced", "a whole number from 1 to 1000000"),
+    ] = 10_000
+    runner_memory_mb: Annotated[
+        Annotated[int, Field(ge=16)] | None,
+        NUMBER_OR_NONE,
+        About("Above how much memory a runner is replaced after a task", "megabytes, from 16, or none"),
+    ] = 1024
+    gfs: Annotated[
+        Gfs,
+        FLAG_WORD,
+        About("Whether the output of tasks is a blob: by size, always or never", "auto, true or false"),
+    ] = "auto"
+    monitoring: Annotated[
+        bool, About("Whether /monitoring tells how nodes and queues are", "true or false")
+    ] = True
+    balance: Annotated[
+        Balance,
+        TABLE,
+        About("Balancing of queues", "a table of enabled, log, verbose and pretend, each true or false"),
+    ] = Balance()
+    web_extensions: Annotated[
+        dict[str, dict[str, Any]],
+        PACKAGES,
+        About(
+            "Packages that add routes",
+            "a table of dotted package names with a table of options each",
+            _OWN_CODE,
+        ),
+    ] = Field(default_factory=dict)
+    web_root: Annotated[
+        Path | None, About("Folder whose files are served where no route is", "a folder", _OWN_FILE)
+    ] = None
+    views_dir: Annotated[
+        Path | None, About("Accepted for Disbatch's sake, and unused", "a folder", _OWN_FILE)
+    ] = None
 
     def origin(self, name: str) -> str:
         """Where the effective value came from: a flag, a variable, a file, `store` or `default`."""
         return self._origins.get(name, "default")
+
+    def unused(self) -> dict[str, str]:
+        """What somebody gave that has no effect, and why."""
+        unused = dict(self._unused)
+        if self.views_dir is not None:
+            unused["views_dir"] = "the pages have no templates"
+        if self.activequeues and self.ignorequeues:
+            unused["ignorequeues"] = "activequeues is set"
+        return unused
 
     def shown(self) -> dict[str, Any]:
         """Every value as JSON, with secrets masked."""
@@ -238,10 +338,11 @@ CLUSTER_WIDE = tuple(name for name in Settings.model_fields if about(name).own i
 
 
 class Given(NamedTuple):
-    """A value as somebody wrote it, and where."""
+    """A value as somebody wrote it, and where; with the reason why it has no effect, if it has none."""
 
     value: Any
     origin: str
+    unused: str | None = None
 
 
 Layer: TypeAlias = Mapping[str, Given]
@@ -249,10 +350,11 @@ Layer: TypeAlias = Mapping[str, Given]
 
 def resolve(layers: Iterable[Layer]) -> Settings:
     """Merge the layers, first wins, and check the result. Raises `SettingError` for the first thing wrong."""
-    given = ChainMap(*(dict(layer) for layer in layers))
-    for name, (_, origin) in given.items():
+    merged = ChainMap(*(dict(layer) for layer in layers))
+    given = {name: entry for name, entry in merged.items() if entry.unused is None}
+    for name, entry in given.items():
         if name not in Settings.model_fields:
-            raise UnknownSetting(name, origin)
+            raise UnknownSetting(name, entry.origin)
     try:
         settings = Settings.model_validate({name: entry.value for name, entry in given.items()})
     except ValidationError as error:
@@ -262,22 +364,14 @@ def resolve(layers: Iterable[Layer]) -> Settings:
         lacking = "tls_key" if settings.tls_key is None else "tls_cert"
         raise SettingError(lacking, None, "default", about(lacking).allowed)
     settings._origins.update({name: entry.origin for name, entry in given.items()})
+    settings._unused.update({name: entry.unused for name, entry in merged.items() if entry.unused})
     return settings
 
 
-def local_layers(
-    flags: Mapping[str, Any],
-    config: Path | None = None,
-    environ: Mapping[str, str] = os.environ,
-    folder: Path = Path(),
-) -> list[Layer]:
-    """What this process was told: flags (None counts as absent), environment, file. The store comes after."""
-    named = config or (Path(environ[PREFIX + "CONFIG"]) if environ.get(PREFIX + "CONFIG") else None)
-    return [
-        {name: Given(v, "--" + name.replace("_", "-")) for name, v in flags.items() if v is not None},
-        _environment_layer(environ),
-        _file_layer(named or _usual_file(folder)),
-    ]
+def check_store(settings: Settings) -> None:
+    """Raise `NoSuchStore` unless this release has a store of that kind."""
+    if settings.store.startswith("mongodb"):
+        raise NoSuchStore(settings.store, settings.origin("store"))
 
 
 def check_cluster_wide(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
@@ -288,6 +382,8 @@ def check_cluster_wide(values: Mapping[str, Any], origin: str) -> dict[str, Any]
             raise UnknownSetting(name, origin)
         if name not in CLUSTER_WIDE:
             raise NotClusterWide(name)
+        if masked(value) != value:
+            raise HoldsSecret(name, value)
         checked[name] = _checked(name, value, origin)
     return checked
 
@@ -302,42 +398,3 @@ def _checked(name: str, value: Any, origin: str) -> Any:
         return Settings.model_validate({name: value}).model_dump(mode="json")[name]
     except ValidationError:
         raise SettingError(name, value, origin, about(name).allowed) from None
-
-
-def _environment_layer(environ: Mapping[str, str]) -> Layer:
-    layer = {}
-    for variable, value in environ.items():
-        name = variable.removeprefix(PREFIX)
-        # Kubernetes sets TIDEMILL_PORT=tcp://… when there is a service called tidemill.
-        foreign = (
-            _FOREIGN.match(variable) or name == "CONFIG" or (name == "PORT" and value.startswith("tcp://"))
-        )
-        if variable.startswith(PREFIX) and not foreign:
-            layer[name.lower()] = Given(value, variable)
-    return layer
-
-
-def _usual_file(folder: Path) -> Path | None:
-    present = [folder / name for name in CONFIG_FILES if (folder / name).exists()]
-    if len(present) > 1:
-        raise ConfigFileError(
-            f"both {' and '.join(CONFIG_FILES)} are here; keep one, or name one with --config"
-        )
-    return present[0] if present else None
-
-
-def _file_layer(path: Path | None) -> Layer:
-    if path is None:
-        return {}
-    if path.suffix not in (".toml", ".json"):
-        raise ConfigFileError(f"{path} is neither .toml nor .json")
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise ConfigFileError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ConfigFileError(f"{path} is not valid {path.suffix.lstrip('.')}: {error}") from error
-    if not isinstance(values, dict):
-        raise ConfigFileError(f"{path} must hold names with values")
-    return {name: Given(value, str(path)) for name, value in values.items()}

@@ -59,7 +59,7 @@ class Follower(Service):
         super().__init__()
         self.works: dict[str, Work] = {}
         self.timing = timing
-        self.keeper = Keeper(store, token, self.works, self._lose, timing=timing, clock=clock)
+        self.keeper = Keeper(store, PARTITIONS, token, self.works, self._lose, timing=timing, clock=clock)
         self._store = store
         self._token = token
         self._handlers = dict(handlers)

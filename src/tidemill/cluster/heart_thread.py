@@ -3,13 +3,16 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from tidemill.base.bridge import LoopThread
+from tidemill.base.service import Service
 from tidemill.cluster.heart import Beats, Heart
 from tidemill.cluster.lease import Timing
 from tidemill.cluster.standing import Event, Standing
-from tidemill.store import Fence, Statistics, open_store
+from tidemill.store import Fence, Statistics, Store, open_store
+
+T = TypeVar("T")
 
 
 class HeartThread:
@@ -27,6 +30,7 @@ class HeartThread:
         self._parts = (token, node_key, timing)
         self._listener = listener
         self._heart: Heart | None = None
+        self._beside: list[Service] = []
 
     async def start(self) -> None:
         """Connect and beat. Raises what the store raises when it cannot be reached."""
@@ -38,6 +42,14 @@ class HeartThread:
         if not self._thread.loop.is_closed():
             await self._there(self._stop())
             await asyncio.to_thread(self._thread.stop)
+
+    def on_loop(self, call: Callable[[T], None]) -> Callable[[T], None]:
+        """The call as the heart's thread may make it: it happens on the loop of whoever made this."""
+        return lambda value: self._loop.call_soon_threadsafe(call, value) and None
+
+    async def run_beside(self, make: Callable[[Store], Service]) -> None:
+        """Run one more service that renews leases on the heart's thread and connection, until `stop`."""
+        await self._there(self._run_beside(make))
 
     @property
     def standing(self) -> Standing:
@@ -64,7 +76,14 @@ class HeartThread:
         self._heart = Heart(self._store, token, node_key, timing=timing, listener=self._tell, wall=time.time)
         await self._heart.start()
 
+    async def _run_beside(self, make: Callable[[Store], Service]) -> None:
+        service = make(self._store)
+        self._beside.append(service)
+        await service.start()
+
     async def _stop(self) -> None:
+        for service in self._beside:
+            await service.stop()
         if self._heart is not None:
             await self._heart.stop()
         await self._store.close()

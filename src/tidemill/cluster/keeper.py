@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, Protocol, TypeVar
 
 from tidemill.base.clock import Clock, boot_clock
 from tidemill.base.log import get_logger
 from tidemill.base.service import Service
 from tidemill.cluster.lease import Grant, Timing, granted
-from tidemill.cluster.partitions import PARTITIONS
-from tidemill.cluster.work import Work
-from tidemill.store import Lease, Store, StoreError
+from tidemill.store import Collection, Lease, Store, StoreError
 
 log = get_logger("tidemill.keeper")
 
@@ -17,8 +16,19 @@ RENEWALS = 3
 """How many renewals fit into a lease: two are tried before its holder would have to stop."""
 
 
-class Keeper(Service):
-    """Renews the leases of `works`, and takes those from their handlers that could not be renewed in time.
+class Kept(Protocol):
+    """Something under a lease that this node holds. `lost` is set once, and for good."""
+
+    key: str
+    grant: Grant
+    lost: bool
+
+
+K = TypeVar("K", bound=Kept)
+
+
+class Keeper(Service, Generic[K]):
+    """Renews the leases of `works`, and gives up those that could not be renewed in time.
 
     `lose` is told of each. It may run on a thread and a store of its own, as long as `lose` allows it.
     """
@@ -28,15 +38,17 @@ class Keeper(Service):
     def __init__(
         self,
         store: Store,
+        collection: Collection,
         token: str,
-        works: Mapping[str, Work],
-        lose: Callable[[Work], None],
+        works: Mapping[str, K],
+        lose: Callable[[K], None],
         *,
         timing: Timing,
         clock: Clock = boot_clock,
     ) -> None:
         super().__init__()
         self._store = store
+        self._collection = collection
         self._token = token
         self._works = works
         self._lose = lose
@@ -61,9 +73,10 @@ class Keeper(Service):
         try:
             async with asyncio.timeout(_left(held, sent)):
                 terms = {work.key: work.grant.term for work in held}
-                seen = await self._store.renew(PARTITIONS, terms, self._timing.ttl_ms)
+                seen = await self._store.renew(self._collection, terms, self._timing.ttl_ms)
         except (TimeoutError, StoreError) as error:
-            log.warning("partitions.not_renewed", count=len(held), error=str(error) or "no answer in time")
+            told = str(error) or "no answer in time"
+            log.warning("leases.not_renewed", of=self._collection.name, count=len(held), error=told)
             self._drop(held)
             return min(self._timing.retry_s, _left(held, self._clock()))
         for work in held:
@@ -71,7 +84,7 @@ class Keeper(Service):
         self._drop(held)
         return rest_s
 
-    def _observe(self, work: Work, lease: Lease | None, sent: float) -> None:
+    def _observe(self, work: K, lease: Lease | None, sent: float) -> None:
         if lease is not None:
             self._store_time = (lease.now, self._clock())
         grant = granted(lease, self._token, sent, self._timing)
@@ -79,7 +92,7 @@ class Keeper(Service):
         renewed = grant is not None and grant.term == work.grant.term
         work.grant = grant if grant is not None and renewed else Grant(work.key, work.grant.term, sent)
 
-    def _drop(self, held: Iterable[Work]) -> None:
+    def _drop(self, held: Iterable[K]) -> None:
         now = self._clock()
         for work in held:
             ended = self._works.get(work.key) is not work
@@ -88,6 +101,6 @@ class Keeper(Service):
                 self._lose(work)
 
 
-def _left(held: Iterable[Work], now: float) -> float:
+def _left(held: Iterable[Kept], now: float) -> float:
     """How much longer the first of them to run out can be trusted."""
     return max(min((work.grant.trusted_until for work in held if not work.lost), default=now) - now, 0.0)

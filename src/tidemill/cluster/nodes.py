@@ -3,7 +3,7 @@
 A node is alive while its lease stands. Its document says how to reach it:
 
     {"name": "vm-1", "token": "2c71…", "address": "http://10.0.0.5:7433", "slots": 8, "release": "0.1.0",
-     "started": 1794742498338, "pid": 4711, "handlers": ["files"]}
+     "started": 1794742498338, "pid": 4711, "handlers": ["files"], "plugins": ["words"]}
 
 `expire` beside it tells when it was last heard of. The leader removes the entries of nodes that have
 been silent for long; to be wrong about that does no harm, since a node that comes back enters itself
@@ -37,7 +37,7 @@ SILENT_LEASES = 6
 class Node(Struct, frozen=True):
     """An entry of the node list. Instants are the store's milliseconds.
 
-    `handlers` are those of partitions that run there.
+    `handlers` are those of partitions that run there, `plugins` those of tasks.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Node(Struct, frozen=True):
     term: int
     alive: bool
     handlers: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
 
     def entry(self) -> dict[str, str | int]:
         """The entry as the node list of a cluster state document shows it."""
@@ -65,7 +66,14 @@ def node_name(key: str) -> str:
 
 
 def entry_of(
-    key: str, token: str, *, address: str, slots: int, started: int, handlers: Iterable[str] = ()
+    key: str,
+    token: str,
+    *,
+    address: str,
+    slots: int,
+    started: int,
+    handlers: Iterable[str] = (),
+    plugins: Iterable[str] = (),
 ) -> Body:
     """What this process writes into its entry."""
     return {
@@ -77,6 +85,7 @@ def entry_of(
         "started": started,
         "pid": os.getpid(),
         "handlers": sorted(handlers),
+        "plugins": sorted(plugins),
     }
 
 
@@ -141,6 +150,7 @@ def node_of(document: Document, now: int) -> Node:
         term=document.term,
         alive=document.expire > now,
         handlers=tuple(body.get("handlers", ())),
+        plugins=tuple(body.get("plugins", ())),
     )
 
 

@@ -12,8 +12,20 @@ from tidemill.app.http import ClusterView, NodeView, build_app
 from tidemill.app.settings import Settings
 from tidemill.cluster.figures import Alarm
 from tidemill.store import Store, open_store
+from tidemill.tasks.blobs import Shelves
+from tidemill.tasks.registry import Registry
+from tidemill.tasks.runner import Plugins
 
 URL = "http://127.0.0.1:7433"
+
+
+class StillTasking:
+    """What a node has to do with tasks, without running any: it knows the plugin `words`."""
+
+    def __init__(self, store: Store) -> None:
+        self.registry = Registry(store)
+        self.shelves = Shelves(store)
+        self.plugins = Plugins(programs={"words": ["perl", "word_count.pl"]})
 
 
 class StillNode:
@@ -22,9 +34,10 @@ class StillNode:
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
         self.settings = settings
+        self.tasking = StillTasking(store)
         self.view = ClusterView("token-a", "alpha", "token-a", 7, 3, True, 2.5)
         self.listed = [
-            NodeView("alpha", "token-a", "http://127.0.0.1:7433", 4, "0.1.0", 1, 2, True, True),
+            NodeView("alpha", "token-a", "http://127.0.0.1:7433", 4, "0.1.0", 1, 2, True, True, ("tides",)),
             NodeView("<b>eve</b>", "token-b", "http://127.0.0.1:7434", 4, "0.1.0", 1, 2, False, False),
         ]
         self.troubles: list[str] = []

@@ -47,10 +47,10 @@ def test_every_route_is_described(node: NodeContext) -> None:
     routes = [route for route in iter_route_contexts(build_app(node).routes) if hasattr(route, "dependant")]
 
     assert [
-        f"{method} {route.path}"
+        f"{method} {route.path_format}"
         for route in routes
         for method in route.methods or ()
-        if f"`{method} {route.path}`" not in described
+        if f"`{method} {route.path_format}`" not in described
     ] == []
 
 

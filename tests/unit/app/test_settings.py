@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
+from tidemill.app.layers import local_layers
 from tidemill.app.mask import masked
 from tidemill.app.settings import (
     CLUSTER_WIDE,
     ConfigFileError,
     Given,
+    HoldsSecret,
     NotClusterWide,
     SettingError,
     Settings,
     UnknownSetting,
     check_cluster_wide,
-    local_layers,
     resolve,
 )
 
@@ -164,7 +165,26 @@ def test_tls_needs_both_files() -> None:
         resolve(local_layers({"tls_cert": "cert.pem"}, environ={}))
 
 
-@pytest.mark.parametrize("name", ["host", "port", "data", "store", "name", "tls_cert", "tls_key"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "host",
+        "port",
+        "data",
+        "store",
+        "name",
+        "tls_cert",
+        "tls_key",
+        "maxthreads",
+        "activequeues",
+        "ignorequeues",
+        "plugins",
+        "task_runner",
+        "web_extensions",
+        "web_root",
+        "views_dir",
+    ],
+)
 def test_a_nodes_own_setting_may_not_be_cluster_wide(name: str) -> None:
     with pytest.raises(NotClusterWide, match=f"setting {name} is each node's own .*: .+"):
         check_cluster_wide({name: "x"}, "request")
@@ -177,6 +197,12 @@ def test_cluster_wide_values_are_checked_and_made_plain() -> None:
         "log_level": "debug",
         "allowed_hosts": "a, B",
         "allowed_origins": "",
+        "blobs": "s3://bucket/mill",
+        "runner_tasks": "10",
+        "runner_memory_mb": "none",
+        "gfs": True,
+        "monitoring": "false",
+        "balance": '{"enabled": true}',
     }
 
     checked = check_cluster_wide(values, "request")
@@ -188,7 +214,20 @@ def test_cluster_wide_values_are_checked_and_made_plain() -> None:
         "log_level": "debug",
         "allowed_hosts": ["a", "b"],
         "allowed_origins": [],
+        "blobs": "s3://bucket/mill",
+        "runner_tasks": 10,
+        "runner_memory_mb": None,
+        "gfs": "true",
+        "monitoring": False,
+        "balance": {"enabled": True, "log": False, "verbose": False, "pretend": False},
     }
+
+
+def test_a_secret_has_no_place_in_the_store() -> None:
+    with pytest.raises(HoldsSecret) as caught:
+        check_cluster_wide({"blobs": "s3://b/p?access_key_id=a&secret_access_key=hush"}, "request")
+
+    assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

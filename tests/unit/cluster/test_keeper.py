@@ -30,7 +30,7 @@ async def test_what_is_held_is_renewed_and_what_has_passed_on_is_lost() -> None:
         kept, gone = await work_on(store, "h/kept"), await work_on(store, "h/gone")
         await store.release(PARTITIONS, {gone.key: gone.grant.term})
         works = {work.key: work for work in (kept, gone)}
-        rest_s = await Keeper(store, "me", works, lost.append, timing=LONG, clock=still).tick()
+        rest_s = await Keeper(store, PARTITIONS, "me", works, lost.append, timing=LONG, clock=still).tick()
 
     assert lost == [gone]
     assert (kept.lost, gone.lost) == (False, True)
@@ -55,7 +55,7 @@ async def test_work_that_ends_while_it_is_renewed_is_not_lost() -> None:
     async with Crossing(MemoryBackend(MemoryServer(), "0.1.0")) as store:
         works["h/one"] = await work_on(store, "h/one")
         other = await work_on(store, "h/other")
-        await Keeper(store, "me", works, lost.append, timing=LONG, clock=still).tick()
+        await Keeper(store, PARTITIONS, "me", works, lost.append, timing=LONG, clock=still).tick()
 
     assert lost == []
     assert not other.lost

@@ -16,8 +16,9 @@ from tidemill.app.cli.options import (
 )
 from tidemill.app.cli.output import JsonFlag, person, print_json, print_rows, say
 from tidemill.app.errors import NotFound
+from tidemill.app.layers import local_layers
 from tidemill.app.mask import masked_text
-from tidemill.app.settings import CLUSTER_WIDE, Settings, check_cluster_wide, local_layers, resolve
+from tidemill.app.settings import CLUSTER_WIDE, NoSuchStore, Settings, check_cluster_wide, resolve
 from tidemill.app.settings_store import ClusterSettings, read_cluster_settings, set_cluster_setting
 from tidemill.store import Unavailable
 
@@ -47,6 +48,8 @@ def show(
         print_json({row.pop("setting"): row if origin else row["value"] for row in rows})
     else:
         print_rows(rows, ["setting", "value", "origin"] if origin else ["setting", "value"])
+    for name, reason in settings.unused().items():
+        say(f"{name} is unused: {reason}")
 
 
 @app.command(name="set")
@@ -78,6 +81,9 @@ async def _effective(store: str | None, data: str | None, config: Path | None) -
         async with opened(settings, create=False) as open_store:
             return resolve([*layers, (await read_cluster_settings(open_store)).layer()])
     except NotFound:
+        return settings
+    except NoSuchStore as error:
+        say(f"without the cluster-wide settings: {error}")
         return settings
     except Unavailable as error:
         say(f"without the cluster-wide settings, as the store cannot be reached: {masked_text(str(error))}")

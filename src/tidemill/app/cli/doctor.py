@@ -10,7 +10,8 @@ from tidemill.app.cli.exits import Exit
 from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, setting
 from tidemill.app.cli.output import JsonFlag, print_json
 from tidemill.app.doctor import Finding, State, examine
-from tidemill.app.settings import local_layers, resolve
+from tidemill.app.layers import local_layers
+from tidemill.app.settings import resolve
 
 app = typer.Typer(add_completion=False)
 

@@ -1,18 +1,29 @@
 """`tidemill node`: the nodes of the cluster, straight from the store."""
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from tidemill.app.audit import audited
 from tidemill.app.cli.cluster_view import cluster_view
 from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, local_settings, opened
-from tidemill.app.cli.output import JsonFlag, instant, print_json, print_rows
+from tidemill.app.cli.output import JsonFlag, instant, person, print_facts, print_json, print_rows, say
+from tidemill.app.errors import NotFound
 from tidemill.app.settings import Settings
+from tidemill.app.task_views import limits_view, tasks_on
+from tidemill.store import Store
+from tidemill.tasks.limits import NodeLimits, change_limits, read_all_limits
+from tidemill.tasks.registry import Registry
 
 app = typer.Typer(add_completion=False, help="The nodes of the cluster.", no_args_is_help=True)
 
-COLUMNS = ["name", "alive", "leader", "address", "slots", "release", "started", "expire", "token"]
+COLUMNS = [
+    *("name", "alive", "leader", "address", "slots", "maxthreads", "draining"),
+    *("release", "started", "expire", "token"),
+]
+
+Name: TypeAlias = Annotated[str, typer.Argument(help="Name of the node")]
 
 
 @app.callback()
@@ -29,11 +40,86 @@ def list_(
     if as_json:
         print_json(rows)
     else:
-        shown = [row | {"started": instant(row["started"]), "expire": instant(row["expire"])} for row in rows]
-        print_rows(shown, COLUMNS)
+        print_rows(map(_shown, rows), COLUMNS)
+
+
+@app.command()
+def show(
+    name: Name,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a node, and how many tasks it has in hands. Example: tidemill node show vm-1"""
+    seen = asyncio.run(_show(local_settings(store, data, config), name))
+    if as_json:
+        print_json(seen)
+    else:
+        print_facts(_shown(seen))
+
+
+@app.command()
+def drain(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
+    """Let a node take no more tasks; those it has go on. Example: tidemill node drain vm-1"""
+    asyncio.run(_set(local_settings(store, data, config), name, "drain", draining=True))
+    say(f"node {name} takes no more tasks")
+
+
+@app.command()
+def undrain(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
+    """Let a node take tasks again. Example: tidemill node undrain vm-1"""
+    asyncio.run(_set(local_settings(store, data, config), name, "undrain", draining=False))
+    say(f"node {name} takes tasks again")
+
+
+@app.command(name="set")
+def set_(
+    name: Name,
+    maxthreads: Annotated[
+        str, typer.Option("--maxthreads", help="How many tasks at a time; none for its own setting")
+    ],
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+) -> None:
+    """Bound how many tasks a node has in hands. Example: tidemill node set vm-1 --maxthreads 4"""
+    if not (maxthreads == "none" or (maxthreads.isascii() and maxthreads.isdigit())):
+        raise typer.BadParameter("maxthreads is a non-negative integer or none")
+    bound = None if maxthreads == "none" else int(maxthreads)
+    asyncio.run(_set(local_settings(store, data, config), name, "set", maxthreads=bound))
+    say(f"node {name}: maxthreads is {maxthreads}")
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"started": instant(row["started"]), "expire": instant(row["expire"])}
 
 
 async def _rows(settings: Settings) -> list[dict[str, Any]]:
     async with opened(settings, create=False) as store:
-        nodes: list[dict[str, Any]] = (await cluster_view(store))["nodes"]
-        return nodes
+        return await _nodes(store)
+
+
+async def _nodes(store: Store) -> list[dict[str, Any]]:
+    nodes, limits = (await cluster_view(store))["nodes"], await read_all_limits(store)
+    return [node | limits_view(limits.get(node["name"], NodeLimits())) for node in nodes]
+
+
+async def _one(store: Store, name: str) -> dict[str, Any]:
+    for node in await _nodes(store):
+        if node["name"] == name:
+            return node
+    raise NotFound(f"there is no node {name!r}; `tidemill node list` lists them")
+
+
+async def _show(settings: Settings, name: str) -> dict[str, Any]:
+    async with opened(settings, create=False) as store:
+        return await _one(store, name) | {"tasks": await tasks_on(Registry(store), name)}
+
+
+async def _set(settings: Settings, name: str, verb: str, **changes: Any) -> None:
+    async with opened(settings, create=False) as store:
+        await _one(store, name)
+        async with audited(store, person(), f"node {verb}", name) as entry:
+            entry.detail = ", ".join(f"{field}={value}" for field, value in changes.items())
+            await change_limits(store, name, **changes)

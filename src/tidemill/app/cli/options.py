@@ -8,8 +8,9 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tidemill.app.errors import NotFound
+from tidemill.app.layers import local_layers
 from tidemill.app.logs import configure_logs
-from tidemill.app.settings import SettingError, Settings, about, local_layers, resolve
+from tidemill.app.settings import SettingError, Settings, about, check_store, resolve
 from tidemill.store import Store, open_store
 
 
@@ -37,6 +38,7 @@ def local_settings(store: str | None, data: str | None, config: Path | None) -> 
 @asynccontextmanager
 async def opened(settings: Settings, *, create: bool) -> AsyncIterator[Store]:
     """The store, open. A file that is not there is made only with `create`; else it raises `NotFound`."""
+    check_store(settings)
     path = sqlite_path(settings)
     if path is not None and not path.exists():
         if not create:

@@ -32,6 +32,12 @@ def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Non
             sys.stdout.write("\t".join(line) + "\n")
 
 
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Print one thing: a line for each of its fields that has a value."""
+    rows = [{"field": name, "value": value} for name, value in facts.items() if value not in (None, [], {})]
+    print_rows(rows, ["field", "value"])
+
+
 def print_gap() -> None:
     """An empty line between two tables."""
     sys.stdout.write("\n")
@@ -62,5 +68,7 @@ def _text(value: Any) -> str:
             return "yes" if value else "no"
         case list() | tuple():
             return ",".join(map(str, value)) or "-"
+        case dict():
+            return json.dumps(value, ensure_ascii=False) if value else "-"
         case _:
             return str(value).replace("\t", " ").replace("\n", " ")

@@ -15,11 +15,16 @@ EXAMPLES = """Keeps answers fresh and work done, coordinated by nothing but a da
   tidemill up                                      a node on this machine
   tidemill up --store postgresql://db/tidemill     one more node of a cluster
   tidemill node list --json                        which nodes there are
+  tidemill queue create demo --plugin words        a queue for a plugin
+  tidemill task submit demo --params '{}' --wait   a task, and what comes of it
   tidemill pipeline explain auctions.sql           how views in SQL would be kept up to date
   tidemill doctor                                  is this machine fit
 """
 
-NOUNS = ("up", "demo", "node", "cluster", "config", "token", "pipeline", "doctor", "version")
+NOUNS = (
+    *("up", "demo", "node", "cluster", "queue", "task", "schedule", "plugin", "balance"),
+    *("config", "token", "pipeline", "doctor", "version"),
+)
 
 
 class Nouns(TyperGroup):

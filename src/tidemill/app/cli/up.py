@@ -11,15 +11,18 @@ import typer
 from tidemill.app.bind import check_bind, url_of
 from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, make_private, opened, setting
 from tidemill.app.cli.output import say
+from tidemill.app.layers import local_layers
 from tidemill.app.logs import configure_logs
-from tidemill.app.settings import Settings, local_layers, resolve
+from tidemill.app.settings import Settings, resolve
 from tidemill.app.settings_store import read_cluster_settings
 from tidemill.app.tokens import has_usable_token, list_tokens
+from tidemill.base.log import get_logger
 
 # Its second argument is told of the node once it listens.
 NodeRunner: TypeAlias = Callable[[Settings, Callable[[Any], None]], Coroutine[Any, Any, None]]
 
 app = typer.Typer(add_completion=False)
+log = get_logger("tidemill.settings")
 
 OPEN = (
     "no tokens: everybody on this machine may do everything; "
@@ -41,6 +44,19 @@ def up(
     log_level: Annotated[str | None, setting("log_level")] = None,
     allowed_hosts: Annotated[str | None, setting("allowed_hosts")] = None,
     allowed_origins: Annotated[str | None, setting("allowed_origins")] = None,
+    blobs: Annotated[str | None, setting("blobs")] = None,
+    maxthreads: Annotated[str | None, setting("maxthreads")] = None,
+    activequeues: Annotated[str | None, setting("activequeues")] = None,
+    ignorequeues: Annotated[str | None, setting("ignorequeues")] = None,
+    plugins: Annotated[str | None, setting("plugins")] = None,
+    task_runner: Annotated[str | None, setting("task_runner")] = None,
+    runner_tasks: Annotated[str | None, setting("runner_tasks")] = None,
+    runner_memory_mb: Annotated[str | None, setting("runner_memory_mb")] = None,
+    gfs: Annotated[str | None, setting("gfs")] = None,
+    monitoring: Annotated[str | None, setting("monitoring")] = None,
+    balance: Annotated[str | None, setting("balance")] = None,
+    web_extensions: Annotated[str | None, setting("web_extensions")] = None,
+    web_root: Annotated[str | None, setting("web_root")] = None,
     config: ConfigFlag = None,
 ) -> None:
     """Start a node and run until interrupted. With the address of a store it joins that cluster.
@@ -64,12 +80,14 @@ async def admitted(flags: Mapping[str, Any], config: Path | None) -> tuple[Setti
     """The settings of a node that may start, those of the store included; and whether there are tokens."""
     layers = local_layers(flags, config)
     local = resolve(layers)
-    make_private(local.data)
     async with opened(local, create=True) as store:
+        make_private(local.data)
         settings = resolve([*layers, (await read_cluster_settings(store)).layer()])
         check_bind(settings.host, await has_usable_token(store))
         any_token = bool(await list_tokens(store))
     configure_logs(settings.log_level)
+    for name, reason in settings.unused().items():
+        log.warning("setting.unused", setting=name, reason=reason)
     return settings, any_token
 
 

@@ -10,6 +10,7 @@ Read in this order:
 - `headers`    what every answer tells browsers to refuse
 - `recorder`   the audit log of changes
 - `routes/`    one file per noun
+- `extensions` routes that packages add, and the files of `web_root`
 - `build`      puts them together
 - `server`     how uvicorn serves the result
 
@@ -19,6 +20,16 @@ It decides nothing about leases, nodes or tasks.
 from tidemill.app.http.build import build_app
 from tidemill.app.http.context import ClusterView, NodeContext, NodeView
 from tidemill.app.http.door import check_bind, require
+from tidemill.app.http.extensions import load_extensions
 from tidemill.app.http.server import server_config
 
-__all__ = ["build_app", "NodeContext", "ClusterView", "NodeView", "require", "check_bind", "server_config"]
+__all__ = [
+    "build_app",
+    "load_extensions",
+    "NodeContext",
+    "ClusterView",
+    "NodeView",
+    "require",
+    "check_bind",
+    "server_config",
+]

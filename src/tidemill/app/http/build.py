@@ -1,20 +1,53 @@
 """Puts the app together: routes, and around them from the outside in headers, gate, tokens, audit."""
 
-from fastapi import FastAPI
+from collections.abc import Sequence
+
+from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 import tidemill
 from tidemill.app.http.context import NodeContext
 from tidemill.app.http.door import Authenticate, Gate, is_loopback
+from tidemill.app.http.extensions import include_extension, serve_folder
 from tidemill.app.http.headers import SafeHeaders
 from tidemill.app.http.problem import install_problems
 from tidemill.app.http.recorder import Recorder
-from tidemill.app.http.routes import audit, cluster, health, leases, metrics, page, settings, tokens
+from tidemill.app.http.routes import (
+    audit,
+    balance,
+    cluster,
+    events,
+    health,
+    information,
+    leases,
+    metrics,
+    monitoring,
+    nodes,
+    outcomes,
+    page,
+    plugins,
+    queues,
+    schedule_changes,
+    schedules,
+    settings,
+    submission,
+    task_contents,
+    task_queries,
+    tasks,
+    tokens,
+)
 from tidemill.app.tokens import Keyring
 
+# The key of a task may hold slashes, so whatever comes below it is looked at before the task itself.
+_TASKS = (queues, submission, outcomes, task_queries, task_contents, tasks, schedules, schedule_changes)
+_NODES = (health, cluster, nodes, plugins, balance, monitoring, information, events, settings, audit, leases)
 
-def build_app(context: NodeContext) -> FastAPI:
-    """The HTTP face of a node. Starts nothing and reads nothing before the first request."""
+
+def build_app(context: NodeContext, extensions: Sequence[APIRouter] = ()) -> FastAPI:
+    """The HTTP face of a node. Starts nothing and reads nothing before the first request.
+
+    Our routes come first, then those of the extensions, then the files of `web_root`.
+    """
     keyring = Keyring(context.store, open_without_tokens=is_loopback(context.settings.host))
     app = FastAPI(
         title="Tidemill",
@@ -24,11 +57,16 @@ def build_app(context: NodeContext) -> FastAPI:
         redoc_url=None,
     )
     install_problems(app)
-    for module in (health, cluster, settings, audit, leases):
+    for module in (*_NODES, *_TASKS):
         app.include_router(module.routes(context))
     app.include_router(metrics.routes(context))
     app.include_router(tokens.routes(context, keyring))
     page.mount(app, context)
+    app.state.node = context  # for extensions, which have no other way to it
+    for extension in extensions:
+        include_extension(app, extension)
+    if context.settings.web_root is not None:
+        serve_folder(app, context.settings.web_root)
     # The last one added is the outermost.
     app.add_middleware(Recorder, store=context.store)
     app.add_middleware(Authenticate, keyring=keyring)

@@ -7,6 +7,9 @@ from typing import Protocol
 from tidemill.app.settings import Settings
 from tidemill.cluster.figures import Alarm
 from tidemill.store import Store
+from tidemill.tasks.blobs import Shelves
+from tidemill.tasks.registry import Registry
+from tidemill.tasks.runner import Plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,20 @@ class NodeView:
     seen: int
     alive: bool
     leader: bool
+    plugins: tuple[str, ...] = ()
+
+
+class TaskContext(Protocol):
+    """What a node has to do with tasks, as far as HTTP is concerned."""
+
+    @property
+    def registry(self) -> Registry: ...
+
+    @property
+    def shelves(self) -> Shelves: ...
+
+    @property
+    def plugins(self) -> Plugins: ...
 
 
 class NodeContext(Protocol):
@@ -45,6 +62,9 @@ class NodeContext(Protocol):
 
     @property
     def store(self) -> Store: ...
+
+    @property
+    def tasking(self) -> TaskContext: ...
 
     def cluster(self) -> ClusterView:
         """Who leads, from memory: answers also while the store is away."""

@@ -30,7 +30,9 @@ __all__ = [
     "Gate",
     "Authenticate",
     "require",
+    "admit",
     "caller_of",
+    "changes",
     "refuse",
     "check_bind",
     "is_loopback",
@@ -49,19 +51,24 @@ _CLOSE_POLICY = 1008
 log = get_logger("tidemill.door")
 
 
-def require(role: Role) -> Any:
-    """The dependency by which a route declares the role it needs; gives the caller."""
+def require(*roles: Role) -> Any:
+    """The dependency by which a route declares the roles any of which it needs; gives the caller."""
 
     def admitted(connection: HTTPConnection) -> Caller:
-        caller = caller_of(connection.scope)
-        if caller is None:
-            raise Unauthorized("this needs a token: Authorization: Bearer tdm_…")
-        if role not in caller.roles:
-            raise Forbidden(f"this needs the role {role}, which {caller.name!r} does not have")
-        return caller
+        return admit(connection.scope, *roles)
 
-    admitted.role = role  # type: ignore[attr-defined]  # lets a test see what each route requires
+    admitted.role = roles[0]  # type: ignore[attr-defined]  # lets a test see what each route requires
     return Depends(admitted)
+
+
+def admit(scope: Scope, *roles: Role) -> Caller:
+    """The caller, if it has one of those roles. Raises `Unauthorized` or `Forbidden`."""
+    caller = caller_of(scope)
+    if caller is None:
+        raise Unauthorized("this needs a token: Authorization: Bearer tdm_…")
+    if caller.roles.isdisjoint(roles):
+        raise Forbidden(f"this needs the role {' or '.join(roles)}, which {caller.name!r} does not have")
+    return caller
 
 
 def caller_of(scope: Scope) -> Caller | None:
@@ -114,7 +121,7 @@ class Authenticate:
             try:
                 caller = None if _is_public(scope) else await self._identify(scope)
             except TidemillError as error:
-                if _changes(scope) or scope["path"] != PAGE:
+                if changes(scope) or scope["path"] != PAGE:
                     return await refuse(error, scope, receive, send)
                 caller = None
             scope.setdefault("state", {})["caller"] = caller
@@ -139,7 +146,7 @@ class Authenticate:
         return checked
 
     async def _identify(self, scope: Scope) -> Caller:
-        return await self._keyring.identify(_bearer(scope), changes=_changes(scope))
+        return await self._keyring.identify(_bearer(scope), changes=changes(scope))
 
 
 async def refuse(error: TidemillError, scope: Scope, receive: Receive, send: Send) -> None:
@@ -164,13 +171,14 @@ def _bearer(scope: Scope) -> str | None:
     return secret.strip() if scheme.lower() == "bearer" else given[0]
 
 
-def _changes(scope: Scope) -> bool:
+def changes(scope: Scope) -> bool:
+    """Whether the request may change something; a WebSocket always may."""
     return scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
 
 
 def _is_public(scope: Scope) -> bool:
     path = scope["path"]
-    return not _changes(scope) and (path in PUBLIC or path.startswith(PUBLIC_UNDER))
+    return not changes(scope) and (path in PUBLIC or path.startswith(PUBLIC_UNDER))
 
 
 def _is_address(name: str) -> bool:

@@ -17,6 +17,16 @@ from tidemill.app.settings import SettingError
 from tidemill.base.errors import TidemillError
 from tidemill.base.log import get_logger
 from tidemill.store import BadRequest, Conflict, OutcomeUnknown, ReleaseTooOld, StoreError, Unavailable
+from tidemill.tasks.errors import (
+    BadTask,
+    IllegalMove,
+    KeyTaken,
+    NoSuchQueue,
+    NoSuchTask,
+    QueueExists,
+    QueueInUse,
+)
+from tidemill.tasks.schedules import NoSuchSchedule, ScheduleExists
 
 
 class PreconditionFailed(TidemillError):
@@ -31,12 +41,28 @@ class PreconditionRequired(TidemillError):
     code = "http.precondition_required"
 
 
+class BadJson(TidemillError):
+    """The body of the request is no JSON."""
+
+    code = "http.bad_json"
+
+
+class TooLarge(TidemillError):
+    """The body of the request is larger than this takes."""
+
+    code = "http.too_large"
+
+
 # The first class that fits tells the status.
 _STATUS: tuple[tuple[type[TidemillError], HTTPStatus], ...] = (
     (Unauthorized, HTTPStatus.UNAUTHORIZED),
     (Forbidden, HTTPStatus.FORBIDDEN),
-    (NotFound, HTTPStatus.NOT_FOUND),
-    (SettingError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    *((kind, HTTPStatus.NOT_FOUND) for kind in (NotFound, NoSuchTask, NoSuchQueue, NoSuchSchedule)),
+    *((kind, HTTPStatus.UNPROCESSABLE_ENTITY) for kind in (SettingError, BadTask)),
+    *((kind, HTTPStatus.CONFLICT) for kind in (KeyTaken, IllegalMove, QueueExists, QueueInUse)),
+    (ScheduleExists, HTTPStatus.CONFLICT),
+    (BadJson, HTTPStatus.BAD_REQUEST),
+    (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (PreconditionFailed, HTTPStatus.PRECONDITION_FAILED),
     (PreconditionRequired, HTTPStatus.PRECONDITION_REQUIRED),
     (Conflict, HTTPStatus.CONFLICT),
@@ -74,7 +100,8 @@ def problem_of(scope: Scope, error: TidemillError) -> JSONResponse:
     """The problem document of an error that Tidemill can name."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus(500))
     retryable = isinstance(error, Unavailable) and not error.maybe_applied
-    return problem(scope, status, error.code, masked_text(str(error)), retryable=retryable)
+    more = {"key": error.key, "task": error.task} if isinstance(error, KeyTaken) else {}
+    return problem(scope, status, error.code, masked_text(str(error)), retryable=retryable, **more)
 
 
 def install_problems(app: FastAPI) -> None:

@@ -1,77 +1,29 @@
 """The command line: what goes to which stream, and with which exit code it ends."""
 
-import asyncio
 import json
-import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tidemill.app.audit import list_entries
-from tidemill.app.cli import main, up
+from tidemill.app.cli import up
 from tidemill.app.cli.exits import exit_code
+from tidemill.app.cli.root import NOUNS
 from tidemill.app.settings import Settings
 from tidemill.app.tokens import TOKENS
 from tidemill.base.errors import TidemillError
 from tidemill.cluster.errors import NameTaken
 from tidemill.cluster.partitions import FAILED, PARTITIONS, outstanding
-from tidemill.store import Body, Conflict, Store, Unavailable, open_store
+from tidemill.store import Conflict, Store, Unavailable
 from tidemill.store.errors import ReadOnly
+from unit.app.cli.commands import STORE, Run, audit_entries, stored
 
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Result]
-STORE = "sqlite:///.tidemill/tidemill.db"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in, and no settings from outside."""
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("TIDEMILL_")]:
-        monkeypatch.delenv(name)
-    return tmp_path
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the command in this process."""
-
-    def run(*arguments: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["tidemill", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        written = capsys.readouterr()
-        return Result(int(ended.value.code or 0), written.out, written.err)
-
-    return run
-
-
-def stored(read: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
-    """What `read` sees in the default store."""
-
-    async def reading() -> Any:
-        async with open_store(STORE) as store:
-            return await read(store)
-
-    return asyncio.run(reading())
-
-
-def audit_entries() -> list[Body]:
-    return [document.body for document in stored(list_entries).documents]
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_version_goes_to_standard_output(run: Run) -> None:
@@ -93,7 +45,7 @@ def test_the_module_is_the_command_and_loads_no_web_framework() -> None:
     assert answer.stdout == "tidemill 0.1.0\n\n"
 
 
-@pytest.mark.parametrize("noun", ["up", "demo", "node", "cluster", "config", "token", "doctor", "version"])
+@pytest.mark.parametrize("noun", NOUNS)
 def test_every_noun_has_help(run: Run, noun: str) -> None:
     assert noun in run("--help").out
     assert run(noun, "--help").code == 0
@@ -111,6 +63,12 @@ def test_every_noun_has_help(run: Run, noun: str) -> None:
         (["config", "set", "ttl_s"], 2, "either a value or --unset"),
         (["up", "--port", "many"], 2, "setting port: 'many' (from --port)"),
         (["up", "--store", "mysql://ada:hunter2@db"], 2, "mysql://ada:***@db"),
+        (
+            ["up", "--store", "mongodb://ada:hunter2@db/jobs"],
+            2,
+            "'mongodb://ada:***@db/jobs' (from --store) is in",
+        ),
+        (["node", "list", "--store", "mongodb://db/jobs"], 2, "no MongoDB store; it has memory:"),
         (["up", "--host", "0.0.0.0"], 2, "[door.bind]"),
         (["config", "show", "--config", "absent.toml"], 2, "absent.toml cannot be read"),
         (["token", "create", "--role", "viewer", "--expires", "soon"], 2, "not a duration"),

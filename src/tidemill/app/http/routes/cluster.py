@@ -1,4 +1,4 @@
-"""Who leads, and which nodes there are."""
+"""Who leads, which nodes there are, and how far partitions are."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -24,11 +24,6 @@ def routes(context: NodeContext) -> APIRouter:
         """The cluster as seen here. While the store is away `nodes` is empty and `problems` says why."""
         seen = asdict(await look(context))
         return {**seen.pop("cluster"), **seen, "partitions": msgspec.to_builtins(seen["partitions"])}
-
-    @router.get("/nodes")
-    async def get_nodes() -> dict[str, list[NodeView]]:
-        """The node list as it stands in the store."""
-        return {"nodes": await context.nodes()}
 
     return router
 

@@ -1,0 +1,100 @@
+"""Everything that a node does about tasks: it runs them and, while it leads, looks after all of them."""
+
+from collections.abc import Callable
+
+from tidemill.app.settings import Settings
+from tidemill.base.errors import TidemillError
+from tidemill.base.log import get_logger
+from tidemill.cluster import Duty, HeartThread, Timing
+from tidemill.cluster.keeper import Keeper
+from tidemill.cluster.standing import Event
+from tidemill.store import Fence, Store
+from tidemill.tasks.balance import Settings as BalanceSettings
+from tidemill.tasks.balancer import Balancer
+from tidemill.tasks.blobs import Shelves, announce_blobs
+from tidemill.tasks.claim import Choice, Seat
+from tidemill.tasks.execution import Execution, Place
+from tidemill.tasks.handlers import Handlers
+from tidemill.tasks.held import Held
+from tidemill.tasks.keeping import Keeping
+from tidemill.tasks.recovery import Promotion, Recovery
+from tidemill.tasks.registry import Registry
+from tidemill.tasks.runner import Plugins, Pool
+from tidemill.tasks.runner.job import Recycle
+from tidemill.tasks.scheduler import Scheduler
+from tidemill.tasks.task import TASKS
+
+log = get_logger("tidemill.tasking")
+
+NO_BOUND_MB = 2**31
+
+
+class Tasking:
+    """A node's part in tasks. Start it once the heart beats; give `on_event` what the heart tells."""
+
+    def __init__(
+        self, settings: Settings, store: Store, name: str, token: str, fence: Callable[[], Fence]
+    ) -> None:
+        self.registry = Registry(store)
+        self.shelves = Shelves(store)
+        self.plugins = plugins_of(settings)
+        self._settings = settings
+        self._store = store
+        self._token = token
+        timing = Timing(settings.ttl_s)
+        seat = Seat(name, token, timing.ttl_ms)
+        choice = Choice(settings.activequeues, settings.ignorequeues)
+        self.execution = Execution(
+            store,
+            Place(seat, settings.slots, choice, settings.maxthreads),
+            self._pool,
+            Keeping(self.shelves, {"node": name}, settings.gfs),
+            knows=lambda plugin: plugin in self._known,
+            timing=timing,
+        )
+        self._known = frozenset(self.plugins.names())
+        balance = BalanceSettings(**settings.balance.model_dump())
+        leading = {
+            "recovery": Recovery(store, token, timing).lead,
+            "promotion": Promotion(store).lead,
+            "handlers": Handlers(self.registry, name, token, timing).lead,
+            "schedules": Scheduler(store, self.registry.submit, fence).lead,
+            "balance": Balancer(store, fence, balance).lead,
+        }
+        self._duties = [Duty(duty, lead) for duty, lead in leading.items()]
+
+    async def start(self, heart: HeartThread) -> None:
+        """Begin to run tasks. Their leases are renewed on the heart's thread."""
+        await announce_blobs(self._store, self._settings.blobs)
+        loop_lose = heart.on_loop(self.execution.lose)
+        await heart.run_beside(lambda store: self._keeper(store, loop_lose))
+        await self.execution.start()
+
+    async def stop(self) -> None:
+        """Give everything back. The heart must still beat: leases are renewed until the last write."""
+        for duty in self._duties:
+            await duty.stop()
+        try:
+            await self.execution.stop()
+        except TidemillError as error:
+            log.warning("tasks.not_given_back", error=str(error), code=error.code)
+
+    def on_event(self, event: Event) -> None:
+        for duty in self._duties:
+            duty.on_event(event)
+
+    def _keeper(self, store: Store, lose: Callable[[Held], None]) -> Keeper[Held]:
+        return Keeper(store, TASKS, self._token, self.execution.held, lose, timing=self.execution.timing)
+
+    def _pool(self, execution: Execution) -> Pool:
+        recycle = Recycle(self._settings.runner_tasks, self._settings.runner_memory_mb or NO_BOUND_MB)
+        folder = self._settings.data.absolute() / "runners" / self._token
+        return Pool(self._settings.slots, execution, self.plugins, folder, recycle)
+
+
+def plugins_of(settings: Settings) -> Plugins:
+    """The plugins that the settings let this node run."""
+    named = settings.plugins
+    programs = {name: command for name, command in named.items() if command}
+    task_runner = None if settings.task_runner is None else str(settings.task_runner)
+    return Plugins([name for name in named if name not in programs], programs, task_runner)

@@ -1,0 +1,145 @@
+"""A function call as bytes: made by whoever submits it, run by a runner, its outcome read by whoever waits.
+
+The function is pickled apart from its arguments, so that a runner which calls the same one again and again
+unpickles it once. Pickles can do anything when they are read: only those who may send code may send them, and
+outcomes are read only by the one who sent the call.
+"""
+
+import pickle
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cloudpickle
+import msgspec
+from msgspec import Struct
+
+from tidemill.tasks.status import FAILED, SUCCEEDED
+
+_FUNCTIONS = 256
+_loaded: OrderedDict[bytes, Callable[..., Any]] = OrderedDict()
+
+
+class Origin(Struct, frozen=True, array_like=True):
+    """Where a call came from: the address of the submitter's store, and the name of its shared context.
+
+    A node gives no credentials to what it runs, so that a task which wants the store has it from here.
+    """
+
+    url: str
+    context: str
+
+
+class Call(Struct, frozen=True, array_like=True):
+    """The pickles of a function and of its arguments, and where they came from."""
+
+    function: bytes
+    arguments: bytes
+    origin: Origin | None = None
+
+
+class Outcome(Struct, frozen=True, array_like=True):
+    """The pickle of what a call returned, or of what it raised with the traceback as text.
+
+    What cannot be pickled is told in words, in `text`.
+    """
+
+    returned: bytes | None = None
+    raised: bytes | None = None
+    text: str = ""
+
+
+_call = msgspec.msgpack.Decoder(Call)
+_outcome = msgspec.msgpack.Decoder(Outcome)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class RemoteTraceback(Exception):
+    """Where a function raised, on the node that ran it. The cause of what is raised here."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n{self.text}"
+
+
+class TaskFailed(Exception):
+    """A task failed, and what it raised cannot be raised here; the message tells it."""
+
+
+def pickle_function(function: Callable[..., Any]) -> bytes:
+    """Raises what cloudpickle raises for what cannot be pickled."""
+    pickled: bytes = cloudpickle.dumps(function)
+    return pickled
+
+
+def pickle_call(
+    function: bytes, args: tuple[Any, ...], kwargs: Mapping[str, Any], origin: Origin | None = None
+) -> bytes:
+    """The call of a pickled function."""
+    return _encode(Call(function, _pickled((args, dict(kwargs))), origin))
+
+
+def origin_of(payload: bytes) -> Origin | None:
+    """Where a call came from. Nothing is unpickled."""
+    return _call.decode(payload).origin
+
+
+def run(payload: bytes) -> tuple[int, bytes]:
+    """Do the call; a status and the outcome. Never raises what the function raises, nor `SystemExit`."""
+    try:
+        call = _call.decode(payload)
+        args, kwargs = pickle.loads(call.arguments)
+        returned = _function(call.function)(*args, **kwargs)
+        return SUCCEEDED, _encode(Outcome(_pickled(returned)))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return FAILED, _encode(_raised(error))
+
+
+def read_outcome(content: bytes) -> tuple[Any, BaseException | None]:
+    """What the call returned, or what it raised."""
+    outcome = _outcome.decode(content)
+    if outcome.returned is not None:
+        return pickle.loads(outcome.returned), None
+    error: BaseException = TaskFailed(outcome.text)
+    if outcome.raised is not None:
+        try:
+            loaded = pickle.loads(outcome.raised)
+        except Exception as unreadable:
+            error.add_note(f"what it raised cannot be read here: {unreadable}")
+        else:
+            error = loaded if isinstance(loaded, BaseException) else error
+    error.__cause__ = RemoteTraceback(outcome.text)
+    return None, error
+
+
+def _function(pickled: bytes) -> Callable[..., Any]:
+    """The function, from memory when it was called before: its globals and caches live on."""
+    found = _loaded.get(pickled)
+    if found is None:
+        found = _loaded[pickled] = pickle.loads(pickled)
+        if len(_loaded) > _FUNCTIONS:
+            _loaded.popitem(last=False)
+    return found
+
+
+def _raised(error: BaseException) -> Outcome:
+    text = "".join(traceback.format_exception(error))
+    try:
+        return Outcome(raised=_pickled(error), text=text)
+    except Exception:
+        return Outcome(text=text)
+
+
+def _pickled(value: Any) -> bytes:
+    """Plainly if that works, as it is far quicker; with everything that cloudpickle knows if it does not."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        pickled: bytes = cloudpickle.dumps(value)
+        return pickled

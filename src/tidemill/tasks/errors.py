@@ -1,0 +1,66 @@
+"""What can go wrong with tasks, grouped by what a caller can do about it.
+
+TaskError
+├─ NoSuchTask      there is no task of that id or key
+├─ NoSuchQueue     there is no queue of that name
+├─ QueueExists     a queue of that name exists; update it, or take another name
+├─ QueueInUse      the queue has tasks that are not done; wait for them, or cancel them
+├─ KeyTaken        another task has that key; it says which
+├─ IllegalMove     a task in that status cannot be moved so
+└─ BadTask         the caller's parameters, queue or schedule cannot be used as they are
+"""
+
+from tidemill.base.errors import TidemillError
+
+
+class TaskError(TidemillError):
+    """A task could not be handled as asked."""
+
+    code = "task"
+
+
+class NoSuchTask(TaskError):
+    """There is no task of that id or key."""
+
+    code = "task.not_found"
+
+
+class NoSuchQueue(TaskError):
+    """There is no queue of that name."""
+
+    code = "queue.not_found"
+
+
+class QueueExists(TaskError):
+    """A queue of that name exists already."""
+
+    code = "queue.conflict"
+
+
+class QueueInUse(TaskError):
+    """The queue has tasks that have not ended."""
+
+    code = "queue.in_use"
+
+
+class KeyTaken(TaskError):
+    """A task with that key exists; `task` is its id."""
+
+    code = "task.conflict"
+
+    def __init__(self, key: str, task: str) -> None:
+        super().__init__(f"key {key!r} belongs to task {task}, until that is deleted")
+        self.key = key
+        self.task = task
+
+
+class IllegalMove(TaskError):
+    """The task's status does not allow what was asked. Nothing was changed."""
+
+    code = "task.illegal_move"
+
+
+class BadTask(TaskError):
+    """What was asked for can never be done as it stands."""
+
+    code = "task.bad_request"

@@ -1,0 +1,170 @@
+"""Queues: their documents, and the verbs on them.
+
+    {"name": "demo", "kind": "plugin", "plugin": "tidemill.demo", "threads": 4, "sort": "fifo"}
+
+A queue's name is its key, and what its tasks call it by. Every change is compare-and-set on the document.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+
+from tidemill.store import Collection, Conflict, Document, Store
+from tidemill.tasks.errors import BadTask, NoSuchQueue, QueueExists
+from tidemill.tasks.policy import Policy
+
+QUEUES = Collection("queues")
+
+Kind: TypeAlias = Literal["plugin", "function", "remote"]
+Sort: TypeAlias = Literal["fifo", "lifo", "default"]
+Gfs: TypeAlias = Literal["auto", "true", "false"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+_ATTEMPTS = 20
+_FOREVER_S = 10 * 365 * 86400
+
+
+class Queue(Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
+    """A queue as it was at one moment.
+
+    `threads` bounds how many of its tasks are claimed or running in the whole cluster; None is no bound, 0
+    keeps all waiting. Tasks run on every node, or only on those `nodes`, or on none of `not_nodes`.
+    """
+
+    name: str
+    kind: Kind = "plugin"
+    plugin: str | None = None
+    threads: int | None = None
+    sort: Sort = "default"
+    nodes: tuple[str, ...] = ()
+    not_nodes: tuple[str, ...] = ()
+    paused: bool = False
+    becomes: str | None = None
+    batch_size: int | None = None
+    gfs: Gfs = "auto"
+    policy: Policy = field(default_factory=Policy)
+    description: str | None = None
+    ctime: int = 0
+    revision: int = 0
+
+    def runs_on(self, node: str) -> bool:
+        """Whether its tasks may run on that node."""
+        return node not in self.not_nodes and (not self.nodes or node in self.nodes)
+
+
+def queue_of(document: Document) -> Queue:
+    """The queue that a document holds; what a newer release adds is left out."""
+    known = {name: value for name, value in document.body.items() if name in Queue.__struct_fields__}
+    return msgspec.convert({**known, "name": document.key, "revision": document.revision}, Queue)
+
+
+def read_queue(values: Mapping[str, Any]) -> Queue:
+    """A queue from what somebody sent. Raises `BadTask` with the reason."""
+    try:
+        queue = msgspec.convert(dict(values), Queue)
+    except msgspec.ValidationError as error:
+        raise BadTask(f"this is no queue: {error}") from error
+    return checked(queue)
+
+
+def checked(queue: Queue) -> Queue:
+    """The queue, if it can be one. Raises `BadTask` with the reason."""
+    policy = queue.policy
+    wrong = [
+        (not _NAME.fullmatch(queue.name), "name must be letters, digits, '.', '_', ':' and '-', at most 100"),
+        (queue.kind == "plugin" and not queue.plugin, "name and plugin are required"),
+        (queue.kind != "plugin" and queue.plugin is not None, f"a {queue.kind} queue has no plugin"),
+        (_negative(queue.threads), "threads must be a non-negative integer or null"),
+        (queue.batch_size is not None and queue.batch_size < 1, "batch_size must be at least 1"),
+        (not 1 <= policy.attempts <= 1000, "attempts must be 1 to 1000"),
+        (not 1 <= policy.crashes <= 1000, "crashes must be 1 to 1000"),
+        (
+            not 0 <= policy.backoff_s <= policy.backoff_max_s <= _FOREVER_S,
+            "backoff_s must be 0 to backoff_max_s",
+        ),
+        (
+            policy.timeout_s is not None and not 0 < policy.timeout_s <= _FOREVER_S,
+            "timeout_s must be positive",
+        ),
+        (not 0 <= policy.grace_s <= 3600, "grace_s must be 0 to 3600"),
+        (policy.memory_mb is not None and policy.memory_mb < 16, "memory_mb must be at least 16"),
+        (not 1 <= policy.output_mb <= 4096, "output_mb must be 1 to 4096"),
+    ]
+    for is_wrong, message in wrong:
+        if is_wrong:
+            raise BadTask(f"queue {queue.name!r}: {message}")
+    return queue
+
+
+def _negative(number: int | None) -> bool:
+    return number is not None and number < 0
+
+
+async def create_queue(store: Store, queue: Queue) -> Queue:
+    """Write a queue that must not exist yet."""
+    made = msgspec.structs.replace(checked(queue), ctime=await store.now())
+    try:
+        revision = await store.create(QUEUES, queue.name, _body(made))
+    except Conflict as error:
+        raise QueueExists(f"queue {queue.name!r} exists already") from error
+    return msgspec.structs.replace(made, revision=revision)
+
+
+async def get_queue(store: Store, name: str) -> Queue:
+    """The queue as it is now. Raises `NoSuchQueue`."""
+    found = await store.get(QUEUES, name) if _NAME.fullmatch(name) else None
+    if found is None:
+        raise NoSuchQueue(f"there is no queue {name!r}")
+    return queue_of(found)
+
+
+async def list_queues(store: Store) -> list[Queue]:
+    """All queues, by name."""
+    queues: list[Queue] = []
+    cursor: str | None = None
+    while True:
+        page = await store.find(QUEUES, limit=1000, cursor=cursor)
+        queues += map(queue_of, page.documents)
+        if page.cursor is None:
+            return queues
+        cursor = page.cursor
+
+
+async def update_queue(
+    store: Store, name: str, changes: Mapping[str, Any], *, expect: int | None = None
+) -> Queue:
+    """Set those fields and leave the others as they are, whoever else writes.
+
+    With `expect`, only if the queue is still at that revision; else raises `Conflict`.
+    """
+    refused = sorted({"name", "kind", "ctime", "revision"} & set(changes))
+    if refused:
+        raise BadTask(f"queue {name!r}: {refused[0]} cannot be changed; create another queue")
+    for attempt in range(_ATTEMPTS):
+        before = await get_queue(store, name)
+        after = read_queue(_merged(msgspec.to_builtins(before), changes))
+        try:
+            wanted = before.revision if expect is None else expect
+            revision = await store.replace(QUEUES, name, _body(after), expect=wanted)
+            return msgspec.structs.replace(after, revision=revision)
+        except Conflict:
+            if expect is not None or attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("the last attempt raises")
+
+
+def _merged(before: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    policy = changes.get("policy")
+    merged = {**before, **changes}
+    if isinstance(policy, Mapping):
+        merged["policy"] = {**before.get("policy", {}), **policy}
+    return merged
+
+
+def _body(queue: Queue) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(queue)
+    body.pop("revision", None)
+    return body

@@ -1,0 +1,27 @@
+"""Rounds of the leader's work, each when there is cause."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tidemill.store import Collection, Store
+
+PAUSE_S = 0.2
+
+
+async def rounds(
+    store: Store, collection: Collection, do_round: Callable[[], Awaitable[float]], pause_s: float = PAUSE_S
+) -> None:
+    """Do a round now, whenever the collection has changed, and after as many seconds as the last one said.
+
+    It goes on until it is cancelled, or a round raises. In between it asks nothing of the store. `pause_s` is
+    the least time from one round that changes cause to the next, however much is going on.
+    """
+    async with store.watch(collection, poll_s=3600) as watch:
+        while True:
+            rest_s = await do_round()
+            await asyncio.sleep(min(pause_s, rest_s))
+            try:
+                async with asyncio.timeout(max(rest_s - pause_s, 0.0)):
+                    await watch.wait()
+            except TimeoutError:
+                pass

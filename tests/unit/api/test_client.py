@@ -1,0 +1,226 @@
+"""A cluster of two nodes as the code sees it that leads a piece of work."""
+
+import concurrent.futures
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+import tidemill
+from tidemill.api.asking import ask
+from tidemill.api.client import Client, NodeHandle
+from tidemill.store import Store
+from tidemill.tasks.errors import BadTask
+from tidemill.tasks.handlers import HANDLERS
+from tidemill.tasks.limits import change_limits
+from upnode import UpNode, upnode
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes do not have the tests
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[dict[str, UpNode]]:
+    url = f"sqlite:///{tmp_path}/store.db"
+    with upnode(url, tmp_path, "vm-1") as first, upnode(url, tmp_path, "vm-2") as second:
+        yield {"vm-1": first, "vm-2": second}
+
+
+@pytest.fixture
+def cluster(nodes: dict[str, UpNode], tmp_path: Path) -> Iterator[Client]:
+    with tidemill.connect(f"sqlite:///{tmp_path}/store.db") as connected:
+        until(lambda: len(connected.idle_nodes()) == 2)
+        yield connected
+
+
+def until(holds: Callable[[], Any]) -> Any:
+    """What it says once it says something; the test's own time limit ends the wait."""
+    while not (said := holds()):
+        time.sleep(0.01)
+    return said
+
+
+def run_on() -> None:
+    tidemill.current().reporter.report(1.0)
+    time.sleep(600)
+
+
+def name() -> str:
+    return tidemill.current().node
+
+
+def node_of(cluster: Client, name: str) -> NodeHandle:
+    return next(node for node in cluster.idle_nodes() if node.name == name)
+
+
+def handlers_left(cluster: Client) -> int:
+    async def count(store: Store) -> int:
+        return await store.count(HANDLERS)
+
+    return ask(cluster.url, count)
+
+
+def test_a_function_runs_on_the_node_it_was_given_to(cluster: Client) -> None:
+    found = cluster.idle_nodes()
+    futures = [node.submit(name) for node in found for _ in range(3)]
+
+    assert [node.name for node in found] == ["vm-1", "vm-2"]
+    assert [future.result(60) for future in futures] == ["vm-1"] * 3 + ["vm-2"] * 3
+    assert {node.name for node in cluster.nodes()} == {"vm-1", "vm-2"}
+
+
+def test_a_busy_node_is_not_idle_until_it_is_done(cluster: Client) -> None:
+    node = node_of(cluster, "vm-1")
+    futures = [node.submit(run_on) for _ in range(node.slots)]
+    idle = [found.name for found in cluster.idle_nodes()]
+    for future in futures:
+        future.cancel()
+    concurrent.futures.wait(futures)
+
+    assert idle == ["vm-2"]
+    assert {found.name for found in cluster.idle_nodes()} == {"vm-1", "vm-2"}
+
+
+def test_no_node_is_idle_before_there_is_one(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    with tidemill.connect(url) as cluster:
+        assert cluster.idle_nodes(wait=False) == []
+        assert cluster.idle_nodes(timeout_s=0.05) == []
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(cluster.idle_nodes)
+            with upnode(url, tmp_path, "vm-1"):
+                assert [node.name for node in waiting.result(60)] == ["vm-1"]
+
+
+def test_a_node_that_is_marked_dead_takes_nothing_more(cluster: Client) -> None:
+    node = node_of(cluster, "vm-1")
+    node.submit(name).result(60)  # so that it has its queue
+    arrived: NodeHandle = pickle.loads(pickle.dumps(node))
+    arrived.mark_dead()
+    idle = [found.name for found in cluster.idle_nodes()]
+    where = list(cluster.map(lambda _: name(), range(8)))
+    waiting = node.submit(name)
+    node.mark_dead()
+
+    assert idle == ["vm-2"]
+    assert set(where) == {"vm-2"}
+    with pytest.raises(concurrent.futures.CancelledError):
+        waiting.result(60)
+
+
+def test_a_draining_node_is_not_idle(cluster: Client) -> None:
+    async def drain(store: Store) -> None:
+        await change_limits(store, "vm-1", draining=True)
+
+    ask(cluster.url, drain)
+
+    assert [node.name for node in cluster.idle_nodes()] == ["vm-2"]
+
+
+def test_what_is_to_be_done_about_a_failure_is_done_here_and_once(cluster: Client) -> None:
+    done: list[str] = []
+    with tidemill.connect(cluster.url) as other:
+        other.submit(lambda: 1 / 0).on_failure_or_timeout(lambda: done.append("failed"))
+        other.submit(lambda: 1).on_failure_or_timeout(lambda: done.append("fine"), timeout_s=60)
+        cancelled = other.submit(run_on).on_failure_or_timeout(lambda: done.append("cancelled"))
+        cancelled.cancel()
+
+    assert sorted(done) == ["cancelled", "failed"]
+    assert handlers_left(cluster) == 0
+
+
+def test_it_is_done_also_when_the_task_has_failed_before(cluster: Client) -> None:
+    future = cluster.submit(lambda: 1 / 0)
+    future.exception(60)
+    told: list[str] = []
+    future.on_failure_or_timeout(lambda: told.append("failed"))
+    until(lambda: told)
+
+    assert told == ["failed"]
+
+
+def test_a_task_that_takes_too_long_is_cancelled_first(cluster: Client) -> None:
+    done: list[str] = []
+    with tidemill.connect(cluster.url) as other:
+        future = other.submit(run_on)
+        future.on_failure_or_timeout(lambda: done.append(future.id), timeout_s=0.3)
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(60)
+
+    assert done == [future.id]
+
+
+def test_the_loss_of_a_node_is_told_of(cluster: Client, nodes: dict[str, UpNode]) -> None:
+    node = node_of(cluster, "vm-2")
+    marked: list[str] = []
+
+    def mark() -> None:
+        node.mark_dead()
+        marked.append(node.name)
+
+    future = node.submit(run_on).on_failure_or_timeout(mark)
+    until(future.progress)
+    nodes["vm-2"].kill()
+    until(lambda: marked)
+
+    assert "vm-2 was lost" in str(future.exception(60))
+    assert [found.name for found in cluster.idle_nodes()] == ["vm-1"]
+
+
+def test_a_task_has_one_handler(cluster: Client) -> None:
+    future = cluster.submit(run_on).on_failure_or_timeout(print)
+
+    with pytest.raises(BadTask, match="already"):
+        future.on_failure_or_timeout(print)
+    with pytest.raises(ValueError, match="timeout_s"):
+        cluster.submit(name).on_failure_or_timeout(print, timeout_s=0)
+    future.cancel()
+
+
+SUBMITTER = """if True:
+    import os, sys, time, tidemill
+    cluster = tidemill.connect(sys.argv[1])
+    context = cluster.context("story")
+
+    def run(word):
+        while context.get("go") is None:
+            time.sleep(0.05)
+        if word == "fails":
+            raise ValueError(word)
+
+    def handle(word):
+        context.update(lambda state: {**state, word: state.get(word, 0) + 1, "on": tidemill.current().queue})
+
+    for word, timeout_s in (("fails", None), ("succeeds", None)):
+        cluster.submit(run, word).on_failure_or_timeout(lambda word=word: handle(word), timeout_s)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_when_the_submitter_is_gone_the_leader_sees_to_it(cluster: Client) -> None:
+    died = subprocess.run([sys.executable, "-c", SUBMITTER, cluster.url], check=False)
+    context = cluster.context("story")
+    context.set("go", True)
+    until(lambda: handlers_left(cluster) == 0 and "fails" in context)
+
+    assert died.returncode == -9
+    assert context.copy() == {"go": True, "fails": 1, "on": "leader"}
+
+
+def test_what_a_submitter_leaves_behind_is_taken_over_at_once(cluster: Client) -> None:
+    """Its lease is let go of, so that nobody waits for it to run out."""
+    context = cluster.context("story")
+    other = tidemill.connect(cluster.url)
+    future = other.submit(run_on)
+    future.on_failure_or_timeout(lambda: context.set("handled", True))
+    other._thread.run(other._handling.close())  # type: ignore[union-attr]
+    cluster.future(future.id).cancel()
+    until(lambda: "handled" in context)
+
+    assert handlers_left(cluster) == 0
+    other.shutdown()

@@ -1,0 +1,149 @@
+"""Queues, schedules, plugins, the balance and nodes on the command line."""
+
+import json
+
+import pytest
+
+from tidemill.cluster import LEADER, LEASES
+from tidemill.cluster.nodes import advertise
+from tidemill.store import Store
+from tidemill.tasks.limits import read_limits
+from tidemill.tasks.order import Order
+from tidemill.tasks.registry import Registry
+from unit.app.cli.commands import Run, audit_entries, stored
+
+
+async def enter(store: Store) -> None:
+    """A node `vm-1` that leads, and knows the plugin `words`."""
+    leases = await store.hold(LEASES, ["node:vm-1", LEADER], "token-1", 600_000)
+    entry = {"address": "http://vm-1:7433", "slots": 4, "plugins": ["words"]}
+    await advertise(store, "node:vm-1", leases["node:vm-1"].term, entry)
+
+
+async def submit(store: Store) -> None:
+    await Registry(store).submit(Order(queue="demo"))
+
+
+@pytest.fixture
+def demo(run: Run) -> None:
+    """A queue `demo`."""
+    assert run("queue", "create", "demo", "--plugin", "words").code == 0
+
+
+def test_a_queue_is_made_looked_at_changed_and_deleted(run: Run) -> None:
+    made = run(
+        "queue", "create", "demo", "--plugin", "words", "--threads", "2", "--policy", '{"attempts": 3}'
+    )
+    changed = run("queue", "update", "demo", "--threads", "none", "--node", "vm-1", "--json")
+    shown = json.loads(run("queue", "show", "demo", "--json").out)
+    deleted = run("queue", "delete", "demo")
+
+    assert (made.code, "no node that is alive has the plugin words" in made.err) == (0, True)
+    assert json.loads(changed.out)["threads"] is None
+    assert (shown["nodes"], shown["policy"]["attempts"], shown["queued"]) == (["vm-1"], 3, 0)
+    assert (deleted.code, run("queue", "show", "demo").code) == (0, 3)
+    assert [entry["action"] for entry in reversed(audit_entries())] == [
+        "queue create",
+        "queue update",
+        "queue delete",
+    ]
+
+
+def test_queues_are_listed_with_their_counts(run: Run, demo: None) -> None:
+    stored(submit)
+    run("queue", "pause", "demo")
+    lines = run("queue", "list").out.splitlines()
+    run("queue", "resume", "demo")
+
+    assert lines == [
+        "name\tkind\tplugin\tthreads\tsort\tpaused\tqueued\trunning\tcompleted",
+        "demo\tplugin\twords\t-\tdefault\tyes\t1\t0\t0",
+    ]
+    assert json.loads(run("queue", "list", "--json").out)[0]["paused"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["queue", "create", "demo", "--plugin", "words"], 4, "[queue.conflict]"),
+        (["queue", "create", "new"], 2, "name and plugin are required"),
+        (["queue", "create", "new", "--plugin", "words", "--threads", "-1"], 2, "non-negative"),
+        (["queue", "create", "new", "--plugin", "words", "--threads", "x"], 2, "non-negative"),
+        (["queue", "create", "new", "--plugin", "words", "--policy", "{"], 2, "no JSON"),
+        (["queue", "update", "demo"], 2, "name something to change"),
+        (["queue", "update", "nosuch", "--threads", "1"], 3, "[queue.not_found]"),
+        (["queue", "delete", "demo"], 4, "[queue.in_use]"),
+        (["schedule", "create", "s", "--cron", "x", "--queue", "demo"], 2, "needs five"),
+        (["schedule", "create", "s", "--cron", "* * * * *", "--queue", "nosuch"], 3, "[queue.not_found]"),
+        (["schedule", "show", "nosuch"], 3, "[schedule.not_found]"),
+        (["schedule", "run", "nosuch"], 3, "[schedule.not_found]"),
+        (["balance", "set", "{"], 2, "no JSON"),
+        (["balance", "set", "absent.json"], 3, "no file absent.json"),
+        (["balance", "set", '{"max_tasks": {}, "queues": [["nosuch"]]}'], 2, "no queue 'nosuch'"),
+        (["node", "drain", "nosuch"], 3, "no node 'nosuch'"),
+        (["node", "set", "vm-1", "--maxthreads", "-1"], 2, "non-negative"),
+    ],
+)
+def test_a_mistake_is_told_with_its_exit_code(
+    run: Run, demo: None, arguments: list[str], code: int, message: str
+) -> None:
+    stored(submit)
+
+    result = run(*arguments)
+
+    assert (result.code, result.out) == (code, "")
+    assert message in result.err
+    assert "Traceback" not in result.err
+
+
+def test_a_schedule_is_made_looked_at_run_changed_and_deleted(run: Run, demo: None) -> None:
+    cron = ["--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--params", '{"n": 1}']
+    made = run("schedule", "create", "nightly", "--queue", "demo", *cron)
+    moments = json.loads(run("schedule", "next", "nightly", "-n", "2", "--json").out)
+    task = run("schedule", "run", "nightly").out.strip()
+    run("schedule", "pause", "nightly")
+    paused = run("schedule", "next", "nightly")
+    run("schedule", "resume", "nightly")
+    changed = run("schedule", "update", "nightly", "--cron", "0 3 * * *", "--json")
+    [listed] = json.loads(run("schedule", "list", "--json").out)
+    deleted = run("schedule", "delete", "nightly")
+
+    assert (made.code, [moment["local"][10:16] for moment in moments]) == (0, ["T02:30"] * 2)
+    assert json.loads(run("task", "show", task, "--json").out)["params"] == {"n": 1}
+    assert paused.out == "local\tat\n"
+    assert json.loads(changed.out)["cron"] == listed["cron"] == "0 3 * * *"
+    assert (deleted.code, run("schedule", "show", "nightly").code) == (0, 3)
+
+
+def test_the_balance_is_set_and_shown(run: Run, demo: None) -> None:
+    result = run("balance", "set", '{"max_tasks": {"* 07:00": 5}, "queues": [["demo"]]}')
+    shown = json.loads(run("balance", "show", "--json").out)
+
+    assert result.code == 0
+    assert (shown["queues"], shown["max_tasks"], shown["status"]) == ([["demo"]], {"* 07:00": 5}, None)
+    assert "max_tasks" in run("balance", "show").out
+
+
+def test_nodes_are_listed_bounded_and_drained(run: Run, demo: None) -> None:
+    stored(enter)
+    run("node", "set", "vm-1", "--maxthreads", "3")
+    run("node", "drain", "vm-1")
+    limits = stored(lambda store: read_limits(store, "vm-1"))
+    shown = json.loads(run("node", "show", "vm-1", "--json").out)
+    run("node", "undrain", "vm-1")
+    run("node", "set", "vm-1", "--maxthreads", "none")
+    [listed] = json.loads(run("node", "list", "--json").out)
+
+    assert (limits.maxthreads, limits.draining) == (3, True)
+    assert (shown["maxthreads"], shown["draining"], shown["tasks"]) == (3, True, 0)
+    assert (listed["maxthreads"], listed["draining"], listed["leader"]) == (None, False, True)
+    assert [entry["action"] for entry in audit_entries()][:2] == ["node set", "node undrain"]
+
+
+def test_plugins_are_those_of_nodes_that_are_alive(run: Run, demo: None) -> None:
+    before = json.loads(run("plugin", "list", "--json").out)
+    stored(enter)
+
+    assert before == []
+    assert run("plugin", "list").out == "name\tnodes\nwords\tvm-1\n"
+    assert "no node" not in run("queue", "create", "other", "--plugin", "words").err

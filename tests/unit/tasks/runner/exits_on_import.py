@@ -1,0 +1,3 @@
+"""A plugin that ends whoever loads it, politely."""
+
+raise SystemExit(3)
