@@ -48,15 +48,15 @@ class IdleNode:
     def __init__(self, url: str, folder: str, port: int) -> None:
         command = ["up", "--store", url, "--data", folder, "--port", str(port), "--name", f"n{port}"]
         self._address = f"http://127.0.0.1:{port}"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tidemill", *command], stderr=subprocess.DEVNULL
-        )
+        self._said = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen([sys.executable, "-m", "tidemill", *command], stderr=self._said)
 
     def wait_ready(self) -> None:
         ready = False
         while not ready:
             if self._process.poll() is not None:
-                raise RuntimeError(f"the node at {self._address} ended by itself")
+                self._said.seek(0)
+                raise RuntimeError(f"the node at {self._address} ended by itself:\n{self._said.read()}")
             with contextlib.suppress(httpx2.TransportError):
                 ready = httpx2.get(self._address + "/readyz").is_success
             time.sleep(0.2)
