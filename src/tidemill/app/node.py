@@ -32,11 +32,14 @@ from tidemill.cluster.nodes import Node as Entry
 from tidemill.cluster.nodes import entry_of, node_name
 from tidemill.cluster.reports import Reporter
 from tidemill.cluster.standing import Event
-from tidemill.store import Store, Unavailable, open_store
+from tidemill.store import Locked, Store, Unavailable, open_store
 
 log = get_logger("tidemill.node")
 
 WATCH_POLL_S = 60.0
+
+START_S = 60.0
+"""For how long a node that starts waits for a store that others keep busy."""
 
 
 class PortTaken(TidemillError):
@@ -56,10 +59,18 @@ async def run_node(settings: Settings, announce: Callable[["Node"], None] = lamb
     stop = asyncio.Event()
     with stopping_by_signal(stop), listening(settings) as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
-        async with open_store(settings.store) as store, joined(settings, store) as node:
-            async with serving(node, listener, extensions) as server:
-                announce(node)
-                await _first(stop.wait(), server)
+        give_up = boot_clock() + START_S
+        while True:
+            try:
+                async with open_store(settings.store) as store, joined(settings, store) as node:
+                    async with serving(node, listener, extensions) as server:
+                        announce(node)
+                        return await _first(stop.wait(), server)
+            except Locked as error:
+                # A hundred nodes that start at once keep each other from a file for longer than a call waits.
+                if stop.is_set() or boot_clock() > give_up:
+                    raise
+                log.warning("node.waits_for_store", error=str(error))
 
 
 def check_startable(settings: Settings) -> None:

@@ -5,6 +5,7 @@ StoreError
 │  └─ Fenced         the lease behind the write is not ours any more. Stop acting
 ├─ OutcomeUnknown    the write may or may not have happened, and reading back could not tell
 ├─ Unavailable       the store cannot be reached or did not answer in time
+│  ├─ Locked         others kept the store busy for as long as we waited. Try again
 │  └─ ReadOnly       the store answers, but takes no writes: full disk, read-only file, standby
 ├─ BadRequest        the caller's key, document, condition or address cannot be stored or understood
 └─ ReleaseTooOld     a newer release has closed this store to releases like this one
@@ -45,6 +46,12 @@ class Unavailable(StoreError):
     def __init__(self, message: str, *, maybe_applied: bool = False) -> None:
         super().__init__(message)
         self.maybe_applied = maybe_applied
+
+
+class Locked(Unavailable):
+    """Others were at the store for as long as we waited. Nothing was written."""
+
+    code = "store.unavailable.locked"
 
 
 class ReadOnly(Unavailable):

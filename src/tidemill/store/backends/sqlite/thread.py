@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import apsw
 
 from tidemill.store.backends.sqlite.counter import Counter
-from tidemill.store.errors import BadRequest, ReadOnly, StoreError, Unavailable
+from tidemill.store.errors import BadRequest, Locked, ReadOnly, StoreError, Unavailable
 
 T = TypeVar("T")
 
@@ -253,7 +253,7 @@ def translate(error: apsw.Error, path: Path) -> StoreError:
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return ReadOnly(f"{path} cannot be written: {error}")
         case apsw.BusyError() | apsw.LockedError():
-            return Unavailable(f"{path} is locked by another process: {error}")
+            return Locked(f"{path} is locked by another process: {error}")
         case apsw.NotADBError() | apsw.CorruptError():
             return BadRequest(f"{path} is not a sound SQLite database: {error}")
         case apsw.TooBigError():
