@@ -7,12 +7,13 @@ CASES ?= 500
 PROCESSES ?= 2
 SECONDS ?= 600
 MINUTES ?= 1
+TASKS ?= 2000
 
 # Another project's activated environment must not leak into this one.
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
 export PYTHON
 
-.PHONY: help setup run test test-long check sim chaos bench-store bench-engine bench-operators bench-sql property random-sql workloads conform lock clean
+.PHONY: help setup run test test-long check sim chaos chaos-tasks bench-store bench-engine bench-operators bench-sql property random-sql workloads conform lock clean
 
 help: ## Show this text
 	@echo "Tidemill: start it with 'make run', test it with 'make test'. Nothing has to be done before."
@@ -48,6 +49,10 @@ chaos: setup ## Hurt real processes on SQLite and PostgreSQL for MINUTES=1 and j
 	@scripts/postgres
 	@scripts/faketime
 	@cd tests && ../$(BIN)/python -m chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+chaos-tasks: setup ## Kill and stop nodes while TASKS=2000 tasks run, on SQLite and PostgreSQL; judge every write
+	@scripts/postgres
+	@cd tests && ../$(BIN)/python -m chaos.tasks --tasks $(TASKS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench-store: setup ## Measure each store against a raw loop with the same driver
 	@scripts/postgres

@@ -19,6 +19,7 @@ from chaos.words import BOOKS, EFFECTS, ENTRIES
 from tidemill.cluster import LEASES, PARTITIONS, SEMAPHORES
 from tidemill.cluster.lock import LOCKS
 from tidemill.store import Collection, Store
+from tidemill.tasks.task import TASKS
 
 RECORDED = (LEASES, PARTITIONS, LOCKS, SEMAPHORES, ENTRIES, EFFECTS, BOOKS)
 
@@ -30,7 +31,8 @@ class Facts(Struct, frozen=True):
     term: int
     holder: str | None
     expire: int
-    state: str | None = None
+    state: str | int | None = None
+    """Of partitions and tasks, what state they are in."""
 
 
 class Change(Struct, frozen=True):
@@ -48,13 +50,13 @@ class Change(Struct, frozen=True):
     body: dict[str, Any]
 
 
-async def install(store: Store, url: str) -> None:
+async def install(store: Store, url: str, recorded: Sequence[Collection] = RECORDED) -> None:
     """Begin to record. The tables must be there for that, so each is used once."""
-    for collection in RECORDED:
+    for collection in recorded:
         await store.find(collection, limit=1)
         await store.create(collection, "chaos", {})
         await store.delete(collection, "chaos", expect=(await _revision(store, collection)))
-    await asyncio.to_thread(_execute, url, [_table(url), *_triggers(url)])
+    await asyncio.to_thread(_execute, url, [_table(url), *_triggers(url, recorded)])
 
 
 async def _revision(store: Store, collection: Collection) -> int:
@@ -90,15 +92,16 @@ def _table(url: str) -> str:
     )
 
 
-def _triggers(url: str) -> list[str]:
+def _triggers(url: str, recorded: Sequence[Collection]) -> list[str]:
     made = _sqlite_trigger if url.startswith("sqlite:") else _postgres_trigger
-    return [made(found, act) for found in RECORDED for act in ("INSERT", "UPDATE", "DELETE")]
+    return [made(found, act) for found in recorded for act in ("INSERT", "UPDATE", "DELETE")]
 
 
 def _values(collection: Collection, act: str, array: str) -> str:
     """What both databases insert, but for the clock."""
     old, new = act != "INSERT", act != "DELETE"
-    state = ", {}.f_state" if collection is PARTITIONS else ""
+    names = {PARTITIONS: ", {}.f_state", TASKS: ", {}.f_status"}
+    state = names.get(collection, "")
     facts = f"{array}({{0}}.revision, {{0}}.term, {{0}}.holder, {{0}}.expire{state.format('{0}')})"
     before = f"CAST({facts.format('OLD')} AS TEXT)" if old else "NULL"
     after = f"CAST({facts.format('NEW')} AS TEXT)" if new else "NULL"

@@ -133,10 +133,11 @@ class Balancer:
         return Load(await self._store.count(TASKS, *waiting, limit=max(total, 1)), running)
 
     async def _set(self, queue: Queue, threads: int) -> None:
-        # Raises when this node may have ceased to lead; a write that is late all the same loses to any other.
-        self._fence()
+        change, fence = {"threads": threads}, self._fence()
         try:
-            await update_queue(self._store, queue.name, {"threads": threads}, expect=queue.revision)
+            await update_queue(self._store, queue.name, change, expect=queue.revision, fence=fence)
+        except Fenced:
+            raise
         except (Conflict, NoSuchQueue) as error:
             log.debug("balance.changed_meanwhile", queue=queue.name, error=str(error))
             return

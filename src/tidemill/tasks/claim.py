@@ -9,11 +9,6 @@ from tidemill.tasks.queue import Queue
 from tidemill.tasks.status import CLAIMED, LIVE, QUEUED
 from tidemill.tasks.task import DELAYED
 
-AHEAD_S = 0.1
-"""How much work a node keeps at hand beyond what it runs, while tasks are short."""
-
-MOST_AHEAD = 1000
-
 
 class Seat(Struct, frozen=True):
     """Who claims: a node's name, its token, and for how long its leases run."""
@@ -44,13 +39,6 @@ def served(queues: Iterable[Queue], node: str, choice: Choice) -> list[Queue]:
         and queue.runs_on(node)
         and choice.takes(queue.name)
     ]
-
-
-def capacity(slots: int, mean_s: float | None) -> int:
-    """How many tasks to have in hands: one for each slot, and more while they are short."""
-    if mean_s is None or slots == 0:
-        return slots
-    return slots + min(MOST_AHEAD, int(slots * AHEAD_S / max(mean_s, 1e-6)))
 
 
 def claim_of(queue: Queue, seat: Seat, n: int, maxthreads: int | None, rank: int | None = None) -> Claim:

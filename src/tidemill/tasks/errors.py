@@ -3,7 +3,9 @@
 TaskError
 ├─ NoSuchTask      there is no task of that id or key
 ├─ NoSuchQueue     there is no queue of that name
+├─ NoSuchSchedule  there is no schedule of that name
 ├─ QueueExists     a queue of that name exists; update it, or take another name
+├─ ScheduleExists  a schedule of that name exists; update it, or take another name
 ├─ QueueInUse      the queue has tasks that are not done; wait for them, or cancel them
 ├─ KeyTaken        another task has that key; it says which
 ├─ IllegalMove     a task in that status cannot be moved so
@@ -29,6 +31,18 @@ class NoSuchQueue(TaskError):
     """There is no queue of that name."""
 
     code = "queue.not_found"
+
+
+class NoSuchSchedule(TaskError):
+    """There is no schedule of that name."""
+
+    code = "schedule.not_found"
+
+
+class ScheduleExists(TaskError):
+    """A schedule of that name exists already."""
+
+    code = "schedule.conflict"
 
 
 class QueueExists(TaskError):

@@ -18,7 +18,7 @@ from tidemill.base.log import get_logger
 from tidemill.base.service import Service
 from tidemill.cluster import Grant, Timing, list_nodes
 from tidemill.store import Collection, Store, StoreError, eq, le
-from tidemill.tasks.claim import Choice, Seat, capacity, claim_of, in_turn, served
+from tidemill.tasks.claim import Choice, Seat, claim_of, in_turn, served
 from tidemill.tasks.held import Held
 from tidemill.tasks.keeping import Keeping, discard
 from tidemill.tasks.ledger import Ledger
@@ -26,6 +26,7 @@ from tidemill.tasks.limits import NODE_LIMITS, NodeLimits, read_limits
 from tidemill.tasks.logs import Journal
 from tidemill.tasks.queue import QUEUES, Queue, list_queues
 from tidemill.tasks.registry import SIGNALS
+from tidemill.tasks.room import Room
 from tidemill.tasks.runner.job import Ending, Finished, Job, Stream, Untouched
 from tidemill.tasks.status import QUEUED
 from tidemill.tasks.storetime import StoreTime
@@ -120,7 +121,9 @@ class Execution(Service):
         self._stale = True
         self._leaving = False
         self._round = 0
-        self._mean_s: float | None = None
+        self._freed = 0
+        self._room = Room(place.slots)
+        self._some_held = asyncio.Event()
         self._nodes = 1
         self._count_again = 0.0
         self._tasks: list[asyncio.Task[None]] = []
@@ -174,14 +177,10 @@ class Execution(Service):
             return FALLBACK_S
         self._round += 1
         for queue in in_turn(self._queues, self._round):
-            room = self._room()
-            if room <= 0:
-                break
-            await self._claim(queue, room)
+            room = self._room.left(queue.name, (held.queue.name for held in self.held.values()))
+            if room > 0:
+                await self._claim(queue, room)
         return FALLBACK_S
-
-    def _room(self) -> int:
-        return capacity(self._place.slots, self._mean_s) - len(self.held)
 
     async def _refresh(self) -> None:
         """Learn what queues there are, and what people have set for this node."""
@@ -212,6 +211,7 @@ class Execution(Service):
         trusted_until = sent + self.timing.trust_s
         begun = [Held(found, queue, Grant(found.key, found.term, trusted_until)) for found in taken]
         self.held.update((held.key, held) for held in begun)
+        self._some_held.set()
         if any(held.task.last_node == self._place.seat.node for held in begun):
             await self._count_nodes()
         await self._begin([held for held in begun if not self._leave(held)])
@@ -302,14 +302,14 @@ class Execution(Service):
             del self.held[held.key]
             if self._journal.has(held.key):
                 self._spawn(self._journal.forget([held.key]))
-            full = capacity(self._place.slots, self._mean_s)
-            if full - len(self.held) >= max(1, full // 4):
+            self._freed += 1
+            if self._freed >= len(self.held) // 4:
+                self._freed = 0
                 self.wake()
 
     def _measure(self, held: Held) -> None:
         if held.begun is not None:
-            took_s = self._clock() - held.begun
-            self._mean_s = took_s if self._mean_s is None else 0.95 * self._mean_s + 0.05 * took_s
+            self._room.took(held.queue.name, self._clock() - held.begun)
 
     async def wait_written(self) -> None:
         """Return once everything that has ended so far is written down, or lost."""
@@ -357,9 +357,10 @@ class Execution(Service):
     async def _sweep(self) -> None:
         """Write down which tasks run, how far they are, and what they print, a few times a second."""
         while True:
+            await self._some_held.wait()
             await asyncio.sleep(SWEEP_S)
             if not self.held:
-                continue
+                self._some_held.clear()
             since = self._clock() - SWEEP_S
             for held in self.held.values():
                 if held.begun is not None and held.begun <= since and not held.ending and not held.lost:

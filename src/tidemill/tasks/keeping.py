@@ -14,15 +14,16 @@ from tidemill.tasks.queue import Gfs
 from tidemill.tasks.runner.job import Crashed, Ending, Finished, Job, Output, Stopped, Untouched, limits_of
 from tidemill.tasks.status import FAILED
 
-MOST_INLINE = 1024 * 1024
-"""How much of an output stays in the document where a queue wants it there, whatever its size."""
+MOST_INLINE = 400_000
+"""How much of an output stays in the document where a queue wants it there, whatever its size: bytes that are
+no text take four characters each."""
 
 
 class Keeping:
     """Makes jobs of tasks, and moves of the endings of jobs.
 
-    `context` is what every job can ask for besides: JSON. `gfs` says what becomes of outputs where a queue does
-    not say it.
+    `context` is what every job can ask for besides: JSON. `gfs` says what becomes of outputs where a queue
+    does not say it.
     """
 
     def __init__(self, shelves: Shelves, context: dict[str, Any], gfs: Gfs = "auto") -> None:

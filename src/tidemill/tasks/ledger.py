@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from tidemill.base.log import get_logger
-from tidemill.store import Document, Done, Outcome, Store, StoreError, Write
+from tidemill.store import BadRequest, Document, Done, Outcome, Store, StoreError, Write
 from tidemill.tasks.errors import IllegalMove
 from tidemill.tasks.held import Held
-from tidemill.tasks.status import is_live
+from tidemill.tasks.status import FAILED, is_live
 from tidemill.tasks.storetime import StoreTime
-from tidemill.tasks.task import TASKS, Event, Started, Task, body_of, move, task_of
+from tidemill.tasks.task import TASKS, Event, Finished, Started, Task, body_of, move, task_of
 
 log = get_logger("tidemill.ledger")
 
@@ -43,6 +43,7 @@ class Ledger:
         self._settled = settled
         self._source = source or random.Random()
         self._moves: dict[Held, list[Event]] = {}
+        self._apart: list[list[Held]] = []
         self._some = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -70,7 +71,8 @@ class Ledger:
             self._idle.set()
 
     async def _write_some(self) -> None:
-        batch = [(held, self._moves.pop(held)) for held in list(self._moves)[:BATCH]]
+        together = self._apart.pop() if self._apart else list(self._moves)[:BATCH]
+        batch = [(held, self._moves.pop(held)) for held in together if held in self._moves]
         standing = [(held, events) for held, events in batch if not held.lost]
         for held, _ in batch:
             if held.lost:
@@ -82,10 +84,27 @@ class Ledger:
             ]
             outcomes = await self._store.write([write for _, write, _ in entries])
             await self._heed(standing, entries, outcomes)
+        except BadRequest as error:
+            self._take_apart(standing, error)
         except StoreError as error:
             log.warning("tasks.not_written", count=len(standing), error=str(error), code=error.code)
             self._put_back(standing)
             await asyncio.sleep(RETRY_S)
+
+    def _take_apart(self, batch: Sequence[tuple[Held, list[Event]]], error: BadRequest) -> None:
+        """One of them cannot be stored as it is, so nothing was: find it, and let it fail with the reason."""
+        if len(batch) > 1:
+            half = len(batch) // 2
+            self._apart = [
+                *self._apart,
+                [held for held, _ in batch[:half]],
+                [held for held, _ in batch[half:]],
+            ]
+            self._put_back(batch)
+            return
+        [(held, _)] = batch
+        log.warning("task.cannot_be_written", task=held.key, error=str(error))
+        self._moves[held] = [Finished(FAILED, reason=f"what came of it cannot be stored: {error}")]
 
     def _entry(self, held: Held, events: Sequence[Event], now: int) -> tuple[Held, Write, Task] | None:
         """The write of these moves; None when the task cannot make them, and so is not ours any more."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from tidemill.store import Collection, Conflict, Document, Store
+from tidemill.store import Collection, Conflict, Document, Fence, Fenced, Store
 from tidemill.tasks.errors import BadTask, NoSuchQueue, QueueExists
 from tidemill.tasks.policy import Policy
 
@@ -134,7 +134,12 @@ async def list_queues(store: Store) -> list[Queue]:
 
 
 async def update_queue(
-    store: Store, name: str, changes: Mapping[str, Any], *, expect: int | None = None
+    store: Store,
+    name: str,
+    changes: Mapping[str, Any],
+    *,
+    expect: int | None = None,
+    fence: Fence | None = None,
 ) -> Queue:
     """Set those fields and leave the others as they are, whoever else writes.
 
@@ -148,8 +153,10 @@ async def update_queue(
         after = read_queue(_merged(msgspec.to_builtins(before), changes))
         try:
             wanted = before.revision if expect is None else expect
-            revision = await store.replace(QUEUES, name, _body(after), expect=wanted)
+            revision = await store.replace(QUEUES, name, _body(after), expect=wanted, fence=fence)
             return msgspec.structs.replace(after, revision=revision)
+        except Fenced:
+            raise
         except Conflict:
             if expect is not None or attempt == _ATTEMPTS - 1:
                 raise

@@ -32,8 +32,8 @@ CATCH_UP_MOST = 100
 GRACE_MS = 60_000
 """How late a moment may come and not count as missed."""
 
-COUNTED_MOST = 10_000
-"""How many missed moments are counted exactly, so that a long absence costs no long computation."""
+COUNTED_MOST = 1000
+"""Up to how many missed moments are counted exactly: to find each one costs a node some of its time."""
 
 NEXT_MOST = 1000
 
@@ -55,7 +55,8 @@ class Schedule(Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unk
 
     `last` is the last moment that was dealt with. Of what was missed since, because no leader was there, each
     is made up for, or with "skip" none. `runs` counts the moments that had a task created, `dropped` those
-    that had none. `error` says why the last attempt to create one failed; it is made again.
+    that had none, or after a long absence at least so many. `error` says why the last attempt to create one
+    failed; it is made again.
     """
 
     name: str

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tidemill.base.ids import new_id
 from tidemill.store import Collection, Conflict, Fence, Store
-from tidemill.tasks.errors import BadTask, KeyTaken, TaskError
+from tidemill.tasks.errors import BadTask, KeyTaken, NoSuchSchedule, ScheduleExists
 from tidemill.tasks.order import Order
 from tidemill.tasks.queue import get_queue
 from tidemill.tasks.schedule import Schedule, checked, order_for, read_schedule, schedule_of
@@ -17,18 +17,6 @@ SCHEDULES = Collection("schedules")
 
 _ATTEMPTS = 20
 _KEPT = frozenset({"name", "last", "runs", "dropped", "error", "ctime", "revision"})
-
-
-class NoSuchSchedule(TaskError):
-    """There is no schedule of that name."""
-
-    code = "schedule.not_found"
-
-
-class ScheduleExists(TaskError):
-    """A schedule of that name exists already."""
-
-    code = "schedule.conflict"
 
 
 Submit: TypeAlias = Callable[[Order], Awaitable[object]]

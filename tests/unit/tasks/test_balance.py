@@ -98,6 +98,12 @@ def test_one_that_runs_too_many_gives_way_as_they_end() -> None:
     assert share(10, [{"a": Load(50, 5), "b": Load(50, 3)}]) == {"a": 5, "b": 5}
 
 
+def test_what_becomes_free_goes_to_later_groups_before_the_base() -> None:
+    groups = [{"a": Load(50, 8), "b": Load(50, 0)}, {"express": Load(4, 0)}]
+
+    assert share(10, groups) == {"a": 3, "b": 0, "express": 2}
+
+
 def test_a_smaller_total_stops_nothing_and_begins_nothing() -> None:
     assert share(4, [{"a": Load(5, 6)}, {"b": Load(5, 3)}]) == {"a": 0, "b": 3}
 

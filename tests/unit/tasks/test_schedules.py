@@ -4,13 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from tidemill.store import Conflict, Store
-from tidemill.tasks.errors import BadTask, NoSuchQueue
+from tidemill.tasks.errors import BadTask, NoSuchQueue, NoSuchSchedule, ScheduleExists
 from tidemill.tasks.queue import Queue, create_queue
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.schedule import Schedule
 from tidemill.tasks.schedules import (
-    NoSuchSchedule,
-    ScheduleExists,
     create_schedule,
     delete_schedule,
     get_schedule,

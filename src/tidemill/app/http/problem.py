@@ -17,16 +17,18 @@ from tidemill.app.settings import SettingError
 from tidemill.base.errors import TidemillError
 from tidemill.base.log import get_logger
 from tidemill.store import BadRequest, Conflict, OutcomeUnknown, ReleaseTooOld, StoreError, Unavailable
+from tidemill.store.blobs import BlobExists, BlobMissing, BlobUnavailable
 from tidemill.tasks.errors import (
     BadTask,
     IllegalMove,
     KeyTaken,
     NoSuchQueue,
+    NoSuchSchedule,
     NoSuchTask,
     QueueExists,
     QueueInUse,
+    ScheduleExists,
 )
-from tidemill.tasks.schedules import NoSuchSchedule, ScheduleExists
 
 
 class PreconditionFailed(TidemillError):
@@ -60,7 +62,9 @@ _STATUS: tuple[tuple[type[TidemillError], HTTPStatus], ...] = (
     *((kind, HTTPStatus.NOT_FOUND) for kind in (NotFound, NoSuchTask, NoSuchQueue, NoSuchSchedule)),
     *((kind, HTTPStatus.UNPROCESSABLE_ENTITY) for kind in (SettingError, BadTask)),
     *((kind, HTTPStatus.CONFLICT) for kind in (KeyTaken, IllegalMove, QueueExists, QueueInUse)),
-    (ScheduleExists, HTTPStatus.CONFLICT),
+    *((kind, HTTPStatus.CONFLICT) for kind in (ScheduleExists, BlobExists)),
+    (BlobMissing, HTTPStatus.NOT_FOUND),
+    (BlobUnavailable, HTTPStatus.SERVICE_UNAVAILABLE),
     (BadJson, HTTPStatus.BAD_REQUEST),
     (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (PreconditionFailed, HTTPStatus.PRECONDITION_FAILED),

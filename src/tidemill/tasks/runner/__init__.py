@@ -17,6 +17,7 @@ Read in this order:
 - `attended`   what the pool does about any child: follow, limit, stop
 - `overstep`   pure: whether a job takes too much
 - `capture`    the files that catch what a child writes
+- `folder`     where those files lie
 - `warm`       a warm runner, as the pool has it
 - `program`    a program, as the pool has it
 - `plugins`    which plugins there are, and how one in Python is run
@@ -28,8 +29,12 @@ Read in this order:
 - `current`    the job, as the code that runs sees it
 - `processes`  what the kernel knows
 
-It knows nothing of stores, leases, queues or retries.
+It knows nothing of stores, leases, queues or retries. The pool is loaded when it is first asked for: the
+starter and the runners do without it, and are the smaller for that.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from tidemill.tasks.runner.job import (
     Crashed,
@@ -45,7 +50,9 @@ from tidemill.tasks.runner.job import (
     limits_of,
 )
 from tidemill.tasks.runner.plugins import NoPlugin, Plugins
-from tidemill.tasks.runner.pool import Pool, Statistics
+
+if TYPE_CHECKING:
+    from tidemill.tasks.runner.pool import Pool, Statistics
 
 __all__ = [
     "Pool",
@@ -64,3 +71,9 @@ __all__ = [
     "Output",
     "Statistics",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Pool", "Statistics"):
+        return getattr(import_module("tidemill.tasks.runner.pool"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

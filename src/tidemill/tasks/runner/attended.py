@@ -44,13 +44,17 @@ class Attended(ABC):
         self._ticket = ticket
         self._capture = capture
         self._loop = asyncio.get_running_loop()
-        self._since = 0.0
+        self._since = float("inf")
         self._kill_at: float | None = None
 
     @property
     @abstractmethod
     def job(self) -> Job | None:
         """What it runs now."""
+
+    def began(self, pid: int) -> None:
+        """It lives."""
+        self.pid = pid
 
     @abstractmethod
     def refused(self, reason: str) -> None:

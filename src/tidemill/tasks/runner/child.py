@@ -7,6 +7,7 @@ has not been answered, sees its output and no one else's.
 """
 
 import io
+import math
 import os
 import signal
 import socket
@@ -61,7 +62,7 @@ class Wear:
         self._cwd = os.getcwd()  # noqa: PTH109 - quicker, and asked after every job
         self._streams = (sys.stdout, sys.stderr)
         self._files = (os.fstat(1).st_ino, os.fstat(2).st_ino)
-        self._weighed = time.monotonic()
+        self._weighed = -math.inf
 
     def reason(self) -> str | None:
         """None when it is as good as new. To be called once after each job."""

@@ -6,7 +6,6 @@ when the one before them turns out slow, when they are cancelled, when the runne
 """
 
 import asyncio
-import shutil
 from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from msgspec import Struct
 
 from tidemill.tasks.runner.answer import failed
 from tidemill.tasks.runner.attended import Attended
+from tidemill.tasks.runner.folder import Folder
 from tidemill.tasks.runner.job import (
     Crashed,
     Ending,
@@ -57,7 +57,8 @@ class Statistics(Struct, frozen=True):
 class Pool:
     """Runs jobs until it is stopped. Every job that is handed in ends exactly once, by `listener.ended`.
 
-    The folder is the pool's alone: what an earlier one left there is deleted at the start.
+    The folder is the pool's alone, and deleted when it stops; what a pool that was killed left, in this
+    folder or beside it, is deleted at the start.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Pool:
         self._weigh = False
         self._stopping = False
         self._soon = False
+        self._held: Folder | None = None
         self._none_busy = asyncio.Event()
 
     @property
@@ -104,9 +106,8 @@ class Pool:
 
     async def start(self) -> None:
         """Be ready. Raises OSError when the folder or the starter cannot be had."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for left in [*self.folder.glob("runner-*"), *self.folder.glob("program-*")]:
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        if self._held is None:
+            self._held = Folder(self.folder)
         self._stopping = False
         self.starting.start()
 
@@ -132,6 +133,9 @@ class Pool:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._held is not None:
+            self._held.release()
+            self._held = None
 
     def hand_in(self, jobs: Sequence[Job]) -> None:
         """Have the jobs run, as soon as there is room. Returns at once."""

@@ -60,11 +60,14 @@ class Program(Attended):
             raise
         finally:
             os.close(theirs)
-        self._begin(job)
 
     @property
     def job(self) -> Job:
         return self._job
+
+    def began(self, pid: int) -> None:
+        super().began(pid)
+        self._begin(self._job)
 
     def refused(self, reason: str) -> None:
         self._close()

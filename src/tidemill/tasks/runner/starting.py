@@ -39,6 +39,8 @@ class Started(Protocol):
 
     pid: int | None
 
+    def began(self, pid: int) -> None: ...
+
     def refused(self, reason: str) -> None: ...
 
     def ended(self, code: int) -> None: ...
@@ -132,7 +134,7 @@ class Starting:
     def _hear(self, report: Began | Refused | Ended) -> None:
         match report:
             case Began(ticket, pid) if ticket in self._children:
-                self._children[ticket].pid = pid
+                self._children[ticket].began(pid)
             case Refused(ticket, reason) if ticket in self._children:
                 self._children.pop(ticket).refused(reason)
             case Ended(ticket, code) if ticket in self._children:
