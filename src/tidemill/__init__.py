@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidemill.base.version import __version__
 
 if TYPE_CHECKING:
-    from tidemill.api.client import connect
+    from tidemill.api.client import Client, connect
     from tidemill.api.current import current
     from tidemill.api.executor import Executor
     from tidemill.api.lock import Lock
@@ -30,6 +30,7 @@ __all__ = [
     "Pipeline",
     "Executor",
     "connect",
+    "Client",
     "current",
     "SharedContext",
     "Lock",
@@ -42,6 +43,7 @@ _HOMES = {
     "Pipeline": "tidemill.api.pipeline",
     "Executor": "tidemill.api.executor",
     "connect": "tidemill.api.client",
+    "Client": "tidemill.api.client",
     "current": "tidemill.api.current",
     "SharedContext": "tidemill.api.shared",
     "Lock": "tidemill.api.lock",

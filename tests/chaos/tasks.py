@@ -14,9 +14,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 from msgspec import Struct
 
-from chaos import recorder, task_checks
+from chaos import recorder, task_checks, task_work
 from chaos.task_work import work
 from e2e.nodes import NodeProcess
 from servers import PostgresServer
@@ -25,6 +26,8 @@ from tidemill.cluster import Timing
 from tidemill.store import open_store
 from tidemill.tasks.queue import Queue, create_queue
 from tidemill.tasks.task import TASKS
+
+cloudpickle.register_pickle_by_value(task_work)  # nodes have no tests to import it from
 
 QUEUE = "chaos"
 THREADS = 8

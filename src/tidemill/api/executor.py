@@ -195,8 +195,8 @@ class Executor(concurrent.futures.Executor):
             line = StoreLine(self.url, self._ended, timeout_s)
             self._handling = Handling(line)
             self._origin = Origin(self.url, self._context)
-        await line.open()
         try:
+            await line.open()
             await line.ensure_queue(Queue(name=self.queue, kind="function"))
         except BaseException:
             await line.close()

@@ -104,14 +104,11 @@ class Handling:
             self._lose(owed)
 
     async def close(self) -> None:
-        """Wait for the calls under way. What is still owed is the leader's business, at once."""
+        """Wait for the calls under way. What would still be owed is the leader's business from now on."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._keeper.stop()
-        try:
-            await self._store.release(HANDLERS, {owed.key: owed.grant.term for owed in self._owed.values()})
-        except StoreError as error:
-            log.warning("handlers.not_released", error=str(error), code=error.code)
+        self._owed.clear()
         self._threads.shutdown(wait=False)
 
     async def _call(self, owed: Owed) -> None:

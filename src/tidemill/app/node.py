@@ -265,11 +265,13 @@ async def serving(
     node: Node, listener: socket.socket, extensions: Sequence[APIRouter]
 ) -> AsyncIterator["asyncio.Task[None]"]:
     """HTTP on the listener; the task ends early only when the server fails."""
-    server = _Server(server_config(build_app(node, extensions), node.settings))
+    app = build_app(node, extensions)
+    server = _Server(server_config(app, node.settings))
     task = asyncio.create_task(server.serve(sockets=[listener]), name="http")
     try:
         yield task
     finally:
+        app.state.leaving.set()
         server.should_exit = True
         await task
 

@@ -9,6 +9,8 @@ Read in this order:
 - `door`       Host, Origin and tokens, for HTTP and WebSocket alike; `require(Role)` for routes
 - `headers`    what every answer tells browsers to refuse
 - `recorder`   the audit log of changes
+- `body`, `etag`, `leaving`   what routes have in common: JSON in, revisions, streams that end with the node
+- `feed`       what changes, for the stream of events
 - `routes/`    one file per noun
 - `extensions` routes that packages add, and the files of `web_root`
 - `build`      puts them together

@@ -1,5 +1,6 @@
 """Puts the app together: routes, and around them from the outside in headers, gate, tokens, audit."""
 
+import asyncio
 from collections.abc import Sequence
 
 from fastapi import APIRouter, FastAPI
@@ -63,6 +64,7 @@ def build_app(context: NodeContext, extensions: Sequence[APIRouter] = ()) -> Fas
     app.include_router(tokens.routes(context, keyring))
     page.mount(app, context)
     app.state.node = context  # for extensions, which have no other way to it
+    app.state.leaving = asyncio.Event()  # whoever serves the app sets it, and streams end
     for extension in extensions:
         include_extension(app, extension)
     if context.settings.web_root is not None:

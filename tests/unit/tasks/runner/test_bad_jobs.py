@@ -1,6 +1,7 @@
 """Jobs that do not behave: each has a clear end, the pool goes on, and no room is lost."""
 
 import os
+import shutil
 import signal
 from typing import Any
 
@@ -176,7 +177,7 @@ async def test_a_folder_that_is_gone_is_named(open_pool: OpenPool) -> None:
     pool, seen = await open_pool(size=1)
     job = act("says_nothing")
     folder = pool.folder
-    folder.rmdir()
+    shutil.rmtree(folder)
     pool.hand_in([job])
     ending = await seen.end_of(job)
 
@@ -213,6 +214,39 @@ async def test_jobs_behind_one_that_kills_its_runner_are_run(open_pool: OpenPool
     endings = [type(await seen.end_of(job)) for job in jobs]
 
     assert endings == [Finished] * 5 + [Crashed] + [Finished] * 14
+
+
+async def test_jobs_behind_one_that_takes_long_go_elsewhere(open_pool: OpenPool) -> None:
+    pool, seen = await open_pool(size=2)
+    warm_up = [act("says_nothing") for _ in range(20)]
+    pool.hand_in(warm_up)
+    await seen.end_of(warm_up[-1])
+    jobs = [act("hangs") if number == 5 else act("says_nothing") for number in range(100)]
+    pool.hand_in(jobs)
+    for job in jobs[:5] + jobs[6:]:
+        assert await seen.end_of(job) == Finished(1)
+
+    assert (pool.running, pool.waiting) == (1, 0)
+
+
+async def test_a_job_handed_out_ahead_is_cancelled_and_nobody_else(open_pool: OpenPool) -> None:
+    pool, seen = await open_pool(size=1)
+    warm_up = [act("says_nothing") for _ in range(20)]
+    pool.hand_in(warm_up)
+    await seen.end_of(warm_up[-1])
+    jobs = [act("hangs"), *(act("says_nothing") for _ in range(9))]
+    pool.hand_in(jobs)
+    await seen.until(lambda: ("started", jobs[0].id) in seen.told)
+    pool.cancel(jobs[4].id)
+    await seen.end_of(jobs[4])
+    pool.cancel(jobs[0].id)
+
+    assert [type(await seen.end_of(job)) for job in jobs] == [
+        Stopped,
+        *[Finished] * 3,
+        Stopped,
+        *[Finished] * 5,
+    ]
 
 
 async def test_the_death_of_the_starter_costs_what_runs_and_no_more(open_pool: OpenPool) -> None:

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from tidemill.tasks.runner import Finished, Output, Recycle, Stopped, Untouched
-from unit.tasks.runner.listening import OpenPool, act, function
+from tidemill.tasks.call import pickle_call, pickle_function, read_outcome
+from tidemill.tasks.runner import Finished, Output, Plugins, Pool, Recycle, Stopped, Untouched
+from unit.tasks.runner.listening import OpenPool, Recorder, act, function
 
 
 async def test_a_plugin_prints_answers_and_returns_a_result(open_pool: OpenPool) -> None:
@@ -142,6 +144,36 @@ async def test_a_runner_is_replaced_after_so_many_tasks(open_pool: OpenPool) -> 
 
     assert len(set(pids[:3])) == len(set(pids[3:6])) == 1
     assert len(set(pids)) == 3
+
+
+async def test_a_runner_that_has_grown_is_replaced(open_pool: OpenPool) -> None:
+    pool, seen = await open_pool(size=1, recycle=Recycle(memory_mb=1))
+    jobs = [act("tells") for _ in range(3)]
+    pool.hand_in(jobs)
+    pids = {msgspec.json.decode((await seen.end_of(job)).result)["pid"] for job in jobs}
+
+    assert len(pids) == 3
+
+
+async def test_a_payload_and_an_outcome_may_be_large(open_pool: OpenPool) -> None:
+    pool, seen = await open_pool(size=1)
+    jobs = [function(b"x" * 5_000_000) for _ in range(4)]
+    pool.hand_in(jobs)
+
+    assert all([await seen.end_of(job) == Finished(1, b"X" * 5_000_000) for job in jobs])
+
+
+async def test_functions_are_called_by_default_as_they_were_pickled(tmp_path: Path) -> None:
+    seen = Recorder()
+    pool = Pool(1, seen, Plugins(), tmp_path / "pool")
+    await pool.start()
+    job = function(pickle_call(pickle_function(lambda n: n + 1), (41,), {}))
+    pool.hand_in([job])
+    ending = await seen.end_of(job)
+    await pool.stop(0)
+
+    assert ending.status == 1
+    assert read_outcome(ending.result) == (42, None)
 
 
 async def cancel_first(

@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from tidemill.app.http.context import NodeContext
 from tidemill.app.http.door import require
 from tidemill.app.http.feed import Feed
+from tidemill.app.http.leaving import until
 from tidemill.app.tokens import Role
 
 
@@ -18,7 +19,7 @@ def routes(context: NodeContext) -> APIRouter:
 
     @router.get("/events", response_class=EventSourceResponse)
     async def get_events(
-        last_event_id: Annotated[int | None, Header(ge=0)] = None,
+        request: Request, last_event_id: Annotated[int | None, Header(ge=0)] = None
     ) -> AsyncIterator[ServerSentEvent]:
         """Tasks, queues, schedules and nodes as they change: events `task`, `queue`, `schedule` and `node`.
 
@@ -26,7 +27,7 @@ def routes(context: NodeContext) -> APIRouter:
         should look. A comment comes every 15 s. Whoever sends Last-Event-ID is told what changed since.
         """
         newest = 0
-        async for event in feed.listen(last_event_id):
+        async for event in until(request.app.state.leaving, feed.listen(last_event_id)):
             newest = max(newest, event.revision)
             yield ServerSentEvent(event=event.name, data=event.body, id=str(newest))
 

@@ -38,5 +38,5 @@ def routes_by_verb(app: FastAPI) -> dict[str, list[str]]:
     verbs: dict[str, set[str]] = {}
     for route in iter_route_contexts(app.routes):
         for verb in route.methods or () if hasattr(route, "dependant") else ():
-            verbs.setdefault(verb, set()).add(route.path_format or route.path)
+            verbs.setdefault(verb, set()).add(route.path_format or "")
     return {verb: sorted(paths) for verb, paths in sorted(verbs.items())}

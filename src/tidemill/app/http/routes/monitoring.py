@@ -37,7 +37,7 @@ def judged(nodes: list[NodeView]) -> dict[str, Any]:
     if not fresh:
         status, message = "CRITICAL", "no node is alive"
     elif stale:
-        status, message = "WARNING", f"nodes are silent: {', '.join(stale)}"
+        status, message = "WARNING", f"nodes that are silent: {', '.join(stale)}"
     else:
-        status, message = "OK", f"{len(fresh)} nodes are alive"
+        status, message = "OK", f"nodes that are alive: {len(fresh)}"
     return {"status": status, "message": message, "nodes": {"fresh": fresh, "stale": stale}}

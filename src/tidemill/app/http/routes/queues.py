@@ -52,12 +52,8 @@ def routes(context: NodeContext) -> APIRouter:
         """Make a queue. A plugin that no node which is alive can run is refused."""
         queue = read_queue(_own(await read_object(request)))
         describe(request.scope, f"queue {queue.name}")
-        known = await _checked_plugin(context, queue)
-        made = await create_queue(store, queue)
-        registry.forget()
-        response.headers["Location"] = f"/api/v1/queues/{made.name}"
-        response.headers["ETag"] = etag(made.revision)
-        return queue_view(made, known)
+        response.headers["Location"] = f"/api/v1/queues/{queue.name}"
+        return await _create(context, queue, response)
 
     @router.get("/queues/{queue}")
     async def get_one(queue: str, response: Response) -> dict[str, Any]:
@@ -112,6 +108,14 @@ async def _checked_plugin(context: NodeContext, queue: Queue) -> list[str]:
             f"queue {queue.name!r}: unknown plugin {queue.plugin!r}; nodes that are alive know {said}"
         )
     return known
+
+
+async def _create(context: NodeContext, queue: Queue, response: Response) -> dict[str, Any]:
+    known = await _checked_plugin(context, queue)
+    made = await create_queue(context.store, queue)
+    context.tasking.registry.forget()
+    response.headers["ETag"] = etag(made.revision)
+    return queue_view(made, known)
 
 
 async def _change(

@@ -25,8 +25,10 @@ from tidemill.app.task_views import document_view, task_view
 from tidemill.app.tokens import Role
 from tidemill.base.ids import new_id
 from tidemill.tasks.errors import BadTask, KeyTaken
-from tidemill.tasks.order import Order
+from tidemill.tasks.order import Order, order_id
 from tidemill.tasks.queue import get_queue, list_queues
+from tidemill.tasks.registry import CHUNK
+from tidemill.tasks.task import TASKS
 
 _NEW = fields(
     {
@@ -48,7 +50,6 @@ _NEW = fields(
 
 def routes(context: NodeContext) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["tasks"])
-    registry = context.tasking.registry
 
     @router.post(
         "/tasks",
@@ -69,7 +70,7 @@ def routes(context: NodeContext) -> APIRouter:
         submission = Submission(context, request, idempotency_key)
         orders = await submission.orders(read_tasks(value))
         if isinstance(value, list) or isinstance(value.get("params"), list) or "collection" in value:
-            return {"ids": [key for key, _ in await registry.submit_all(orders)]}
+            return {"ids": await submission.several(orders)}
         key, view = await submission.one(orders[0])
         response.headers["Location"] = f"/api/v1/tasks/{key}"
         return view
@@ -115,6 +116,25 @@ class Submission:
         if (found.queue, found.params) != (order.queue, order.params):
             raise BadTask(f"Idempotency-Key {self._repeat!r} was used for another task, {key}")
         return key, task_view(key, found, document)
+
+    async def several(self, orders: Sequence[Order]) -> list[str]:
+        """Make many tasks but those that an earlier request of the same Idempotency-Key made; their ids."""
+        if self._repeat is None:
+            return [key for key, _ in await self._registry.submit_all(orders)]
+        there = await self._submitters([order_id(order) for order in orders if order.key is not None])
+        missing = [
+            order for order in orders if order.key is None or there.get(order_id(order)) != order.submitter
+        ]
+        await self._registry.submit_all(missing)
+        return [order_id(order) for order in orders]
+
+    async def _submitters(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Who submitted those of the tasks that exist."""
+        found: dict[str, Any] = {}
+        for at in range(0, len(ids), CHUNK):
+            documents = await self._context.store.get_many(TASKS, ids[at : at + CHUNK])
+            found |= {key: document.body.get("submitter") for key, document in documents.items()}
+        return found
 
     async def _admit(self, asked: Sequence[NewTask]) -> None:
         """Code may be sent by those who have the role for it, anything else by operators."""

@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from tidemill.app.errors import NotFound
 from tidemill.app.http.context import NodeContext, TaskContext
 from tidemill.app.http.door import require
+from tidemill.app.http.leaving import until
 from tidemill.app.task_views import is_blob
 from tidemill.app.tokens import Role
 from tidemill.tasks import logs
@@ -38,6 +39,7 @@ def routes(context: NodeContext) -> APIRouter:
 
     @router.get("/tasks/{task:path}/logs", response_class=StreamingResponse)
     async def get_logs(
+        request: Request,
         task: str,
         stream: Stream | None = None,
         follow: Annotated[Literal["", "true", "1", "false", "0"] | None, Query()] = None,
@@ -45,6 +47,7 @@ def routes(context: NodeContext) -> APIRouter:
         """What it wrote so far, on one stream or on both; with `follow`, all until it has ended."""
         await tasking.registry.get(task)
         content = _printed(tasking, task, stream, wait=follow in ("", "true", "1"))
+        content = until(request.app.state.leaving, content)
         return StreamingResponse(content, media_type="text/plain; charset=utf-8")
 
     return router

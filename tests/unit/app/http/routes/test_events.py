@@ -1,5 +1,6 @@
 """What changes is streamed."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -78,6 +79,20 @@ async def test_whoever_comes_back_is_told_what_was_missed(node: Any, store: Stor
 
     assert [name for name, _, _ in missed] == ["hello", "node", "node", "task", "task", "queue"]
     assert {data["id"] for name, data, _ in missed if name == "task"} == {key for key, _ in made}
+
+
+async def test_streams_end_when_the_node_leaves(node: Any) -> None:
+    app = build_app(node)
+    key, _ = await node.tasking.registry.submit(Order(queue="demo"))
+    async with served(app, node.settings) as address, httpx2.AsyncClient() as client:
+        logs = asyncio.create_task(client.get(f"http://{address}/api/v1/tasks/{key}/logs?follow"))
+        async with listening(f"http://{address}/api/v1/events") as events:
+            assert (await anext(events))[0] == "hello"
+            app.state.leaving.set()
+            rest = [event async for event in events]
+        answer = await logs
+
+    assert (rest, answer.status_code, answer.text) == ([], 200, "")
 
 
 async def test_a_stream_needs_a_viewer(store: Store, address: str) -> None:

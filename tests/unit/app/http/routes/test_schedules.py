@@ -5,6 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tidemill.app.kinds import Balance
 from tidemill.app.settings import Settings
 from tidemill.store import Store
 
@@ -100,7 +101,7 @@ async def test_a_name_is_taken_and_nothing_is_no_change(client: Client) -> None:
 
 
 async def test_the_balance_is_set_and_told(node: Any, client: Client) -> None:
-    node.settings = Settings(balance={"enabled": True, "pretend": True})
+    node.settings = Settings(balance=Balance(enabled=True, pretend=True))
     wanted = {"max_tasks": {"* 07:00": 5, "6 07:00": "15"}, "queues": [["demo"], ["calls"]]}
     before = await client.get("/api/v1/balance")
     answer = await client.post("/api/v1/balance", json=wanted)

@@ -111,7 +111,8 @@ async def test_all_that_match_are_cancelled_and_tried_again(client: Client, made
 
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
 async def test_all_tasks_are_meant_only_when_that_is_said(client: Client, made: list[str], verb: str) -> None:
-    for asked in ({}, {"all": False}, {"status": []}):
+    nothing: list[dict[str, Any]] = [{}, {"all": False}, {"status": []}]
+    for asked in nothing:
         answer = await client.post(f"/api/v1/tasks/{verb}", json=asked)
         assert (answer.status_code, "all=true" in answer.json()["detail"]) == (422, True)
     unknown = await client.post(f"/api/v1/tasks/{verb}", json={"colour": "red"})
