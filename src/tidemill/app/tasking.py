@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tidemill.app.mask import masked
 from tidemill.app.settings import Settings
 from tidemill.base.errors import TidemillError
 from tidemill.base.log import get_logger
@@ -36,7 +37,7 @@ class Tasking:
         self, settings: Settings, store: Store, name: str, token: str, fence: Callable[[], Fence]
     ) -> None:
         self.registry = Registry(store)
-        self.shelves = Shelves(store)
+        self.shelves = Shelves(store, settings.blobs)
         self.plugins = plugins_of(settings)
         self._settings = settings
         self._store = store
@@ -65,7 +66,9 @@ class Tasking:
 
     async def start(self, heart: HeartThread) -> None:
         """Begin to run tasks. Their leases are renewed on the heart's thread."""
-        await announce_blobs(self._store, self._settings.blobs)
+        if masked(self._settings.blobs) == self._settings.blobs:
+            # An address with a secret in it is for those only who are told it.
+            await announce_blobs(self._store, self._settings.blobs)
         loop_lose = heart.on_loop(self.execution.lose)
         await heart.run_beside(lambda store: self._keeper(store, loop_lose))
         await self.execution.start()

@@ -1,6 +1,6 @@
 """Where a cluster keeps what is too large for a document, and how a value finds its way there and back.
 
-The address is a document that the first node writes, so that whoever reaches the store finds the blobs.
+The address is a document that nodes write, so that whoever reaches the store finds the blobs.
 """
 
 import asyncio
@@ -15,36 +15,41 @@ PLACES = Collection("places")
 _BLOBS = "blobs"
 
 
-async def announce_blobs(store: Store, url: str) -> str:
-    """Say where blobs are, unless somebody has; return where they are."""
+async def announce_blobs(store: Store, url: str) -> None:
+    """Say where blobs are, so that whoever submits finds them. The last to say it is right."""
     found = await store.get(PLACES, _BLOBS)
-    if found is None:
-        try:
+    try:
+        if found is None:
             await store.create(PLACES, _BLOBS, {"url": url})
-        except Conflict:
-            return await announce_blobs(store, url)
-        return url
-    return str(found.body["url"])
+        elif found.body.get("url") != url:
+            await store.replace(PLACES, _BLOBS, {"url": url}, expect=found.revision)
+    except Conflict:
+        pass  # somebody else just said it
 
 
 class Shelves:
-    """The cluster's blobs, opened when they are first needed."""
+    """The cluster's blobs, opened when first needed: at `url`, or where a node said that they are."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, url: str | None = None) -> None:
         self._store = store
+        self._url = url
         self._blobs: Blobs | None = None
 
     async def open(self) -> Blobs:
         """Raises `BadTask` when no node has said yet where blobs are."""
         if self._blobs is None:
-            found = await self._store.get(PLACES, _BLOBS)
-            if found is None:
-                raise BadTask(
-                    f"this is larger than {INLINE_LIMIT:,} bytes, and the cluster has no place for that: "
-                    "start a node first"
-                )
-            self._blobs = await asyncio.to_thread(open_blobs, str(found.body["url"]), create=True)
+            url = self._url or await self._announced()
+            self._blobs = await asyncio.to_thread(open_blobs, url, create=True)
         return self._blobs
+
+    async def _announced(self) -> str:
+        found = await self._store.get(PLACES, _BLOBS)
+        if found is None:
+            raise BadTask(
+                f"this is larger than {INLINE_LIMIT:,} bytes, and no node has said where the cluster keeps "
+                "that; start one"
+            )
+        return str(found.body["url"])
 
     async def put(self, name: str, content: bytes | BinaryIO, *, inline: bool = True) -> Any:
         """The content as a document carries it: inside when it is small, else as the reference of a blob."""

@@ -7,6 +7,7 @@ It wakes when tasks arrive or end: the interval at which it looks anyway is a fa
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -17,18 +18,19 @@ from tidemill.base.errors import TidemillError
 from tidemill.base.log import get_logger
 from tidemill.base.service import Service
 from tidemill.cluster import Grant, Timing, list_nodes
-from tidemill.store import Collection, Store, StoreError, eq, le
+from tidemill.store import Collection, Store, StoreError, Write, eq, le
 from tidemill.tasks.claim import Choice, Seat, claim_of, in_turn, served
 from tidemill.tasks.held import Held
 from tidemill.tasks.keeping import Keeping, discard
 from tidemill.tasks.ledger import Ledger
 from tidemill.tasks.limits import NODE_LIMITS, NodeLimits, read_limits
 from tidemill.tasks.logs import Journal
+from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import QUEUES, Queue, list_queues
 from tidemill.tasks.registry import SIGNALS
 from tidemill.tasks.room import Room
 from tidemill.tasks.runner.job import Ending, Finished, Job, Stream, Untouched
-from tidemill.tasks.status import QUEUED
+from tidemill.tasks.status import CLAIMED, QUEUED
 from tidemill.tasks.storetime import StoreTime
 from tidemill.tasks.task import (
     DELAYED,
@@ -40,6 +42,8 @@ from tidemill.tasks.task import (
     Reported,
     Started,
     Stopped,
+    body_of,
+    move,
     task_of,
 )
 
@@ -101,6 +105,7 @@ class Execution(Service):
         knows: Callable[[str], bool] = lambda _: True,
         timing: Timing | None = None,
         clock: Clock = boot_clock,
+        source: random.Random | None = None,
     ) -> None:
         super().__init__()
         self.held: dict[str, Held] = {}
@@ -113,12 +118,14 @@ class Execution(Service):
         self._knows = knows
         self._clock = clock
         self._time = StoreTime(store, clock)
-        self._ledger = Ledger(store, self._time, self._settled)
+        self._ledger = Ledger(store, self._time, self._settled, source)
         self._journal = Journal(store)
         self._runners = make_runners(self)
         self._queues: list[Queue] = []
         self._limits = NodeLimits()
         self._stale = True
+        self._strays = False
+        """A claim may have taken tasks that we do not know of."""
         self._leaving = False
         self._round = 0
         self._freed = 0
@@ -164,7 +171,7 @@ class Execution(Service):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _last_round(self) -> None:
-        """Let a claim that is under way come to its end: broken off, it may take tasks that nobody knows of."""
+        """Let a claim that is under way come to its end: broken off, it might take what nobody knows of."""
         if self._task is not None:
             self.wake()
             await asyncio.wait([self._task], timeout=self.timing.trust_s)
@@ -173,6 +180,8 @@ class Execution(Service):
         """Claim what there is room for, from one queue after another."""
         if self._stale:
             await self._refresh()
+        if self._strays:
+            await self._gather_strays()
         if self._limits.draining or self._limits.dead == self._place.seat.token or self._leaving:
             return FALLBACK_S
         self._round += 1
@@ -205,7 +214,11 @@ class Execution(Service):
             return
         sent = self._clock()
         claim = claim_of(queue, self._place.seat, room, self._maxthreads(), rank)
-        taken = await self._store.claim(TASKS, claim)
+        try:
+            taken = await self._store.claim(TASKS, claim)
+        except StoreError:
+            self._strays = True
+            raise
         if not taken:
             return
         trusted_until = sent + self.timing.trust_s
@@ -218,6 +231,25 @@ class Execution(Service):
 
     def _maxthreads(self) -> int | None:
         return self._place.maxthreads if self._limits.maxthreads is None else self._limits.maxthreads
+
+    async def _gather_strays(self) -> None:
+        """Give back what a claim took whose answer was lost: nobody else would, until its lease runs out."""
+        mine = (eq("status", CLAIMED), eq("node", self._place.seat.node))
+        page = await self._store.find(TASKS, *mine, limit=1000)
+        now = await self._time.now()
+        strays = [
+            found
+            for found in page.documents
+            if found.holder == self._place.seat.token and found.key not in self.held
+        ]
+        back = [move(task_of(found), GivenBack(), Policy(), now) for found in strays]
+        await self._store.write(
+            [
+                Write(TASKS, found.key, body_of(task), found.revision, release=True)
+                for found, task in zip(strays, back, strict=True)
+            ]
+        )
+        self._strays = False
 
     async def _lowest_rank(self, queue: Queue) -> int | None:
         where = (eq("queue", queue.name), eq("status", QUEUED), le("rank", DELAYED - 1))
