@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidemill.api.semaphore import Semaphore
     from tidemill.api.shared import SharedContext
     from tidemill.cluster.errors import LeaseLost
+    from tidemill.tasks.call import TaskFailed
 
 __all__ = [
     "Pipeline",
@@ -33,6 +34,7 @@ __all__ = [
     "Client",
     "current",
     "SharedContext",
+    "TaskFailed",
     "Lock",
     "Semaphore",
     "LeaseLost",
@@ -46,6 +48,7 @@ _HOMES = {
     "Client": "tidemill.api.client",
     "current": "tidemill.api.current",
     "SharedContext": "tidemill.api.shared",
+    "TaskFailed": "tidemill.tasks.call",
     "Lock": "tidemill.api.lock",
     "Semaphore": "tidemill.api.semaphore",
     "LeaseLost": "tidemill.cluster.errors",

@@ -14,17 +14,20 @@ from sim.partitions.run import simulate_partitions
 from sim.pipeline.run import simulate_pipeline
 from sim.run import Verdict, simulate
 from sim.semaphores import simulate_semaphores
+from sim.tasks.run import simulate_tasks
 
 WORLDS = {
     "nodes": simulate,
     "semaphores": simulate_semaphores,
     "partitions": simulate_partitions,
+    "tasks": simulate_tasks,
     "a pipeline": simulate_pipeline,
 }
 ACTS = {
     "nodes": "acts under a lease",
     "semaphores": "acts in a slot",
     "partitions": "acts of handlers",
+    "tasks": "runs of tasks",
     "a pipeline": "steps of pipeline workers",
 }
 
@@ -47,10 +50,11 @@ def show(world: str, verdict: Verdict) -> int:
 
 
 def sweep(world: str, seeds: range) -> int:
-    began, failed, acts, writes, virtual = time.monotonic(), 0, 0, 0, 0.0
+    began, failed, acts, in_vain, writes, virtual = time.monotonic(), 0, 0, 0, 0, 0.0
     with multiprocessing.Pool(os.cpu_count()) as pool:
         for done, verdict in enumerate(pool.imap_unordered(WORLDS[world], seeds, chunksize=8), 1):
             acts, writes, virtual = acts + verdict.acts, writes + verdict.writes, virtual + verdict.seconds
+            in_vain += verdict.in_vain
             if verdict.breach is not None:
                 failed += 1
                 print(
@@ -59,9 +63,10 @@ def sweep(world: str, seeds: range) -> int:
                 )
             if done % 250 == 0:
                 print(f"{world}: {done} of {len(seeds)} seeds", file=sys.stderr, flush=True)
+    vain = f" ({in_vain:,} of them in vain)" if in_vain else ""
     print(
         f"{world}: {len(seeds)} seeds, {virtual / 3600:.1f} simulated hours, "
-        f"{acts:,} {ACTS[world]}, {writes:,} accepted writes, {time.monotonic() - began:.0f} s"
+        f"{acts:,} {ACTS[world]}{vain}, {writes:,} accepted writes, {time.monotonic() - began:.0f} s"
     )
     print(f"{len(seeds) - failed} passed, {failed} failed")
     return 1 if failed else 0

@@ -30,6 +30,7 @@ class Verdict(Struct, frozen=True):
     writes: int
     troubles: int
     trace: list[str]
+    in_vain: int = 0
 
     def replay(self) -> str:
         return f"make sim SEED={self.seed}"

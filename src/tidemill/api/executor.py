@@ -7,6 +7,7 @@ with tidemill.Executor("sqlite:///tidemill.db") as executor:
 
 import concurrent.futures
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,9 @@ FUNCTIONS = "functions"
 
 CONTEXT = "default"
 """The shared context of tasks unless another is named."""
+
+
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 class TaskFuture(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
@@ -160,6 +164,8 @@ class Executor(concurrent.futures.Executor):
         Its exception is `NoSuchTask` when there is no task of that id.
         """
         self._check()
+        if not _ID.fullmatch(id):
+            raise ValueError(f"{id!r} is no task's id")
         with self._lock:
             known = self._futures.get(id)
             if known is not None:
@@ -234,7 +240,10 @@ class Executor(concurrent.futures.Executor):
 
     def _handle(self, task: str, fn: Callable[[], object], timeout_s: float | None) -> None:
         if self._handling is None:
-            raise BadTask("on_failure_or_timeout outlives this process only with the address of a store")
+            raise BadTask(
+                "on_failure_or_timeout needs the address of a store: "
+                "through a node, nobody could take it over from this process"
+            )
         if timeout_s is not None and not timeout_s > 0:
             raise ValueError(f"timeout_s is {timeout_s}; it must be more than 0")
         payload = pickle_call(pickle_function(fn), (), {}, self._origin)

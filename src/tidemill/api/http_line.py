@@ -3,7 +3,8 @@
 import asyncio
 import base64
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,6 +27,9 @@ GATHER_S = 0.01
 """How long to wait for others before asking: each question to come is another connection."""
 
 AGAIN_S = 0.5
+BATCH = 1000
+BATCH_BYTES = 16 * 1024 * 1024
+"""What is sent at once is bounded by what a node takes, which base64 makes a third larger."""
 
 _ERRORS: dict[str, type[TaskError]] = {
     error.code: error for error in (BadTask, IllegalMove, NoSuchQueue, NoSuchTask)
@@ -72,11 +76,20 @@ class HttpLine:
         await self._client.aclose()
 
     async def ensure_queue(self, queue: Queue) -> None:
-        """Queues are for operators to make: a submission tells if there is none."""
+        """Queues are for operators to make, so this is left until a submission finds none."""
 
     async def submit(self, queue: str, calls: Sequence[bytes]) -> list[str]:
-        orders = [{"queue": queue, "payload": base64.b64encode(call).decode()} for call in calls]
-        return [str(key) for key in (await self._post_surely("/tasks", orders))["ids"]]
+        ids: list[str] = []
+        for batch in _batches(calls):
+            orders = [{"queue": queue, "payload": base64.b64encode(call).decode()} for call in batch]
+            try:
+                made = await self._post_surely("/tasks", orders)
+            except NoSuchQueue:
+                with suppress(BadRequest):  # this token may not, or somebody else just did
+                    await self._ask("POST", "/queues", json={"name": queue, "kind": "function"})
+                made = await self._post_surely("/tasks", orders)
+            ids += made["ids"]
+        return ids
 
     def expect(self, tasks: Sequence[str]) -> None:
         self._expected.update(dict.fromkeys(tasks))
@@ -171,6 +184,20 @@ class HttpLine:
             return _ERRORS[code](detail)
         told = f"{self._server} refused with {response.status_code}: {detail}"
         return Unavailable(told) if response.is_server_error else BadRequest(told)
+
+
+def _batches(calls: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """The calls in order, as many at a time as a node takes in one request."""
+    batch: list[bytes] = []
+    size = 0
+    for call in calls:
+        if batch and (len(batch) == BATCH or size + len(call) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(call)
+        size += len(call)
+    if batch:
+        yield batch
 
 
 def _ended(told: Mapping[str, Any]) -> Ended:

@@ -13,13 +13,14 @@ from tidemill.api.guard import fence_here
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_id
 from tidemill.store import Document, open_store
-from tidemill.tasks.blobs import Shelves, inline_content
+from tidemill.tasks.blobs import Shelves
 from tidemill.tasks.errors import IllegalMove, NoSuchTask
 from tidemill.tasks.idle import ensure_queue
 from tidemill.tasks.order import Order
+from tidemill.tasks.outcomes import fetch_outcome, has_outcome, outcome_at_hand
 from tidemill.tasks.queue import Queue
 from tidemill.tasks.registry import Registry
-from tidemill.tasks.task import TASKS, Progress, task_of
+from tidemill.tasks.task import TASKS, Progress, Task, task_of
 from tidemill.tasks.waiting import Waiting
 
 
@@ -116,20 +117,20 @@ class StoreLine:
             self._ended(key, None)
             return
         task = task_of(document)
-        known = None if task.result is None else inline_content(task.result)
-        if task.result is None or known is not None:
-            self._ended(key, Ended(task.status, task.reason, known))
+        known = outcome_at_hand(task) if has_outcome(task) else None
+        if known is None and has_outcome(task):
+            self._spawn(self._fetch(key, task))
         else:
-            self._spawn(self._fetch(key, Ended(task.status, task.reason), task.result))
+            self._ended(key, Ended(task.status, task.reason, known))
 
-    async def _fetch(self, key: str, ended: Ended, result: Any) -> None:
+    async def _fetch(self, key: str, task: Task) -> None:
         """Read what was too large for the document."""
         try:
-            outcome = await self.shelves.read(result)
+            outcome = await fetch_outcome(task, self.shelves)
         except TidemillError as error:
-            self._ended(key, Ended(ended.status, ended.reason, None, error))
+            self._ended(key, Ended(task.status, task.reason, None, error))
         else:
-            self._ended(key, Ended(ended.status, ended.reason, outcome))
+            self._ended(key, Ended(task.status, task.reason, outcome))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from tidemill.api.line import Ended
-from tidemill.tasks.call import TaskFailed, read_outcome
+from tidemill.tasks.call import TaskFailed, TaskTerminated, read_outcome
 from tidemill.tasks.errors import NoSuchTask
 from tidemill.tasks.status import CANCELLED, TERMINATED, name_of
 
@@ -60,7 +60,7 @@ def result_of(ended: Ended) -> tuple[Any, BaseException | None]:
         return None, ended.unreadable
     if ended.outcome is None:
         told = ended.reason or f"the task is {name_of(ended.status)}"
-        return None, TimeoutError(told) if ended.status == TERMINATED else TaskFailed(told)
+        return None, TaskTerminated(told) if ended.status == TERMINATED else TaskFailed(told)
     try:
         return read_outcome(ended.outcome)
     except Exception as unreadable:  # what it returned needs code that is not here, or is not as it was

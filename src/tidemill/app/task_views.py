@@ -1,6 +1,5 @@
 """Tasks, queues and schedules as JSON: the same over HTTP and on the command line."""
 
-import base64
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -54,7 +53,8 @@ def _content(task: Task, name: str) -> Any:
         return {"blob": value["name"], "size": value["size"]}
     # What a plugin answers is JSON of its own, which may look like anything.
     if task.payload is not None and isinstance(value, dict) and isinstance(value.get("base64"), str):
-        return {"size": len(base64.b64decode(value["base64"]))}
+        text = value["base64"]
+        return {"size": len(text) * 3 // 4 - text.count("=", -2)}
     return value
 
 

@@ -70,6 +70,10 @@ class TaskFailed(Exception):
     """A task failed, and what it raised cannot be raised here; the message tells it."""
 
 
+class TaskTerminated(TaskFailed):
+    """A task took more time, memory or room for its output than its queue allows, and was ended."""
+
+
 def pickle_function(function: Callable[..., Any]) -> bytes:
     """Raises what cloudpickle raises for what cannot be pickled."""
     pickled: bytes = cloudpickle.dumps(function)
@@ -93,12 +97,16 @@ def run(payload: bytes) -> tuple[int, bytes]:
     try:
         call = _call.decode(payload)
         args, kwargs = pickle.loads(call.arguments)
-        returned = _function(call.function)(*args, **kwargs)
-        return SUCCEEDED, _encode(Outcome(_pickled(returned)))
+        return SUCCEEDED, returned(_function(call.function)(*args, **kwargs))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         return FAILED, _encode(_raised(error))
+
+
+def returned(value: Any) -> bytes:
+    """The outcome of a call that returned this."""
+    return _encode(Outcome(_pickled(value)))
 
 
 def read_outcome(content: bytes) -> tuple[Any, BaseException | None]:

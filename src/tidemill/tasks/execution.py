@@ -8,7 +8,7 @@ It wakes when tasks arrive or end: the interval at which it looks anyway is a fa
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -52,11 +52,17 @@ log = get_logger("tidemill.execution")
 FALLBACK_S = 10.0
 """How often to look without having been told."""
 
+ANYWAY_S = 30.0
+"""How often to look, without having been told, for cancels and for what people have set."""
+
 GAP_S = 0.002
 """The least time from one look that hints cause to the next, for each node there is."""
 
 SWEEP_S = 0.05
 """How long a task runs before that is written down; what ends sooner is written down as ended only."""
+
+PATIENCE_S = 1.0
+"""How long a task waits for a slot of the node that claimed it."""
 
 AVOID_MS = 200
 AVOID_TIMES = 10
@@ -73,6 +79,8 @@ class Runners(Protocol):
     def hand_in(self, jobs: Sequence[Job]) -> None: ...
 
     def cancel(self, task: str) -> None: ...
+
+    def withdraw(self, tasks: Container[str]) -> None: ...
 
 
 class Place(Struct, frozen=True):
@@ -221,8 +229,11 @@ class Execution(Service):
             raise
         if not taken:
             return
+        for old in [self.held[found.key] for found in taken if found.key in self.held]:
+            old.lost = True  # its lease ran out before we noticed, and it came back to us
+            self.lose(old)
         trusted_until = sent + self.timing.trust_s
-        begun = [Held(found, queue, Grant(found.key, found.term, trusted_until)) for found in taken]
+        begun = [Held(found, queue, Grant(found.key, found.term, trusted_until), sent) for found in taken]
         self.held.update((held.key, held) for held in begun)
         self._some_held.set()
         if any(held.task.last_node == self._place.seat.node for held in begun):
@@ -260,7 +271,8 @@ class Execution(Service):
         """How many nodes there are, from memory if that is fresh enough."""
         if self._clock() >= self._count_again:
             self._count_again = self._clock() + FALLBACK_S
-            self._nodes = max(sum(node.alive for node in await list_nodes(self._store)), 1)
+            with contextlib.suppress(StoreError):  # tasks that were just claimed must be begun all the same
+                self._nodes = max(sum(node.alive for node in await list_nodes(self._store)), 1)
 
     def _leave(self, held: Held) -> bool:
         """Leave what failed here to another node for a moment, if there is one."""
@@ -282,6 +294,9 @@ class Execution(Service):
             except TidemillError as error:
                 self._end(held, self._keeping.unreadable(error))
         self._runners.hand_in(jobs)
+        for held in begun:
+            if held.lost:  # while it was prepared
+                self._settled(held)
 
     # What the runners tell
 
@@ -332,6 +347,8 @@ class Execution(Service):
         """It is out of our hands: there is room for others."""
         if self.held.get(held.key) is held and (held.ending or held.lost):
             del self.held[held.key]
+            if held.lost and not held.ending:
+                self._runners.cancel(held.key)
             if self._journal.has(held.key):
                 self._spawn(self._journal.forget([held.key]))
             self._freed += 1
@@ -358,6 +375,8 @@ class Execution(Service):
 
     async def _heed_cancels(self) -> None:
         """End the tasks that somebody wants ended."""
+        if not self.held:
+            return
         with contextlib.suppress(StoreError):
             found = await self._store.get_many(TASKS, list(self.held))
             for key, document in found.items():
@@ -375,12 +394,12 @@ class Execution(Service):
     async def _watch(self, collection: Collection, told: Callable[[], None]) -> None:
         while True:
             try:
-                async with self._store.watch(collection, poll_s=3600) as watch:
+                async with self._store.watch(collection, poll_s=ANYWAY_S) as watch:
                     watch.set()  # what changed before we watched is not told
                     while True:
-                        if await watch.wait():
-                            told()
-                            await asyncio.sleep(GAP_S * self._nodes)
+                        await watch.wait()  # a hint may be lost, so that the end of the wait counts as one
+                        told()
+                        await asyncio.sleep(GAP_S * self._nodes)
             except StoreError:
                 await asyncio.sleep(self.timing.beat_s)
 
@@ -397,8 +416,22 @@ class Execution(Service):
             for held in self.held.values():
                 if held.begun is not None and held.begun <= since and not held.ending and not held.lost:
                     self._note(held)
+            self._give_others()
             with contextlib.suppress(StoreError):
                 await self._journal.flush()
+
+    def _give_others(self) -> None:
+        """Give back what waits here for long: its queue is not as quick as it was, and others may have slots."""
+        since = self._clock() - PATIENCE_S
+        waits = {
+            held.key: held.queue.name
+            for held in self.held.values()
+            if held.begun is None and not held.ending and held.since <= since
+        }
+        for queue in set(waits.values()):
+            self._room.took(queue, PATIENCE_S)
+        if waits:
+            self._runners.withdraw(waits)
 
     def _note(self, held: Held) -> None:
         """Write down that it runs, once, and how far it says to be."""

@@ -24,14 +24,16 @@ class Held:
         "noted",
         "progress",
         "queue",
+        "since",
         "task",
     )
 
-    def __init__(self, document: Document, queue: Queue, grant: Grant) -> None:
+    def __init__(self, document: Document, queue: Queue, grant: Grant, since: float = 0.0) -> None:
         self.key = document.key
         self.document = document
         self.task: Task = task_of(document)
         self.queue = queue
+        self.since = since
         self.grant = grant
         self.lost = False
         self.cancelling = False

@@ -14,9 +14,9 @@ from tidemill.base.log import get_logger
 from tidemill.store import BadRequest, Document, Done, Outcome, Store, StoreError, Write
 from tidemill.tasks.errors import IllegalMove
 from tidemill.tasks.held import Held
-from tidemill.tasks.status import FAILED, is_live
+from tidemill.tasks.status import FAILED, RUNNING, is_live
 from tidemill.tasks.storetime import StoreTime
-from tidemill.tasks.task import TASKS, Event, Finished, Started, Task, body_of, move, task_of
+from tidemill.tasks.task import TASKS, Event, Finished, Reported, Started, Task, body_of, move, task_of
 
 log = get_logger("tidemill.ledger")
 
@@ -51,7 +51,7 @@ class Ledger:
     def put(self, held: Held, event: Event) -> None:
         """Write this move down soon. A start that has not been written when the end comes is left out."""
         moves = self._moves.setdefault(held, [])
-        if moves and isinstance(moves[-1], Started):
+        if moves and isinstance(moves[-1], Started) and not isinstance(event, Reported):
             moves.pop()
         moves.append(event)
         self._idle.clear()
@@ -107,7 +107,11 @@ class Ledger:
         self._moves[held] = [Finished(FAILED, reason=f"what came of it cannot be stored: {error}")]
 
     def _entry(self, held: Held, events: Sequence[Event], now: int) -> tuple[Held, Write, Task] | None:
-        """The write of these moves; None when the task cannot make them, and so is not ours any more."""
+        """The write of these moves; None when there is nothing to write, or the task is not ours any more."""
+        if held.task.status == RUNNING:  # its start may be written already, and the answer was lost
+            events = [event for event in events if not isinstance(event, Started)]
+        if not events:
+            return None
         try:
             task = held.task
             for event in events:

@@ -67,7 +67,8 @@ def name() -> str:
 
 
 def node_of(cluster: Client, name: str) -> NodeHandle:
-    return next(node for node in cluster.idle_nodes() if node.name == name)
+    found: list[NodeHandle] = until(lambda: [node for node in cluster.idle_nodes() if node.name == name])
+    return found[0]
 
 
 def handlers_left(cluster: Client) -> int:

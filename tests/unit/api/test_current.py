@@ -74,6 +74,20 @@ def test_functions_of_one_client_share_a_context_with_it(client: Client) -> None
     assert client.context()["sum"] == 28
 
 
+def test_locks_and_semaphores_keep_order_among_functions(client: Client) -> None:
+    lock = tidemill.Lock(client.url, "till")
+    semaphore = tidemill.Semaphore(client.url, "gpu", slots=1)
+
+    def take(at: int) -> tuple[int, int]:
+        with lock, semaphore:
+            return lock.fence, semaphore.slot
+
+    taken = list(client.map(take, range(4)))
+
+    assert len({fence for fence, _ in taken}) == 4
+    assert {slot for _, slot in taken} == {0}
+
+
 def test_a_context_can_be_sent_along(client: Client) -> None:
     context = client.context("letters")
     client.submit(lambda: context.set("a", 1)).result(60)

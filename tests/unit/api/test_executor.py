@@ -1,5 +1,6 @@
 """Functions run by a node in a process of its own, as users have it."""
 
+import asyncio
 import concurrent.futures
 import os
 import signal
@@ -162,6 +163,10 @@ def test_waiting_as_with_any_futures(client: Client) -> None:
     assert {future.result() for future in concurrent.futures.as_completed(futures)} == set(range(0, 20, 2))
 
 
+async def test_a_future_can_be_awaited(client: Client) -> None:
+    assert await asyncio.wrap_future(client.submit(twice, 5)) == 10
+
+
 def test_a_callback_may_submit_more(client: Client) -> None:
     more: concurrent.futures.Future[TaskFuture[int]] = concurrent.futures.Future()
     client.submit(twice, 1).add_done_callback(
@@ -243,6 +248,9 @@ def test_a_future_is_found_again_after_it_is_done_and_while_others_run(client: C
 def test_an_id_that_nobody_has_is_told(client: Client) -> None:
     with pytest.raises(NoSuchTask):
         client.future("nobody").result(60)
+    for nonsense in ("", "a,b", "x" * 1000, "a\0"):
+        with pytest.raises(ValueError, match="no task's id"):
+            client.future(nonsense)
 
 
 def test_many_threads_may_share_an_executor(client: Client) -> None:

@@ -12,6 +12,7 @@ import pytest
 import tidemill
 from tidemill.api.asking import ask
 from tidemill.api.client import Client
+from tidemill.api.http_line import BATCH, BATCH_BYTES, _batches
 from tidemill.app.tokens import Role, create_token
 from tidemill.store import BadRequest, Store
 from tidemill.tasks.errors import BadTask, NoSuchQueue, NoSuchTask
@@ -68,9 +69,17 @@ def test_what_needs_the_store_says_so(through: Client) -> None:
             future.result(60)
 
 
-def test_a_queue_that_is_not_there_is_told(node: UpNode, client: Client) -> None:
-    with tidemill.Executor(node.address, queue="nowhere") as executor, pytest.raises(NoSuchQueue):
-        executor.submit(print)
+def test_a_queue_is_made_when_it_is_first_used_by_those_who_may(node: UpNode) -> None:
+    with tidemill.Executor(node.address, queue="made") as executor:
+        assert executor.submit(pow, 2, 5).result(60) == 32
+
+
+def test_calls_are_sent_in_pieces_that_a_node_takes() -> None:
+    small, large = [b"x"] * (BATCH + 1), [b"x" * (BATCH_BYTES // 2 + 1)] * 2
+
+    assert [len(batch) for batch in _batches(small)] == [BATCH, 1]
+    assert [len(batch) for batch in _batches([b"", *large, b""])] == [2, 2]
+    assert list(_batches([])) == []
 
 
 def test_only_those_with_the_role_may_send_functions(tmp_path: Path) -> None:
@@ -84,6 +93,9 @@ def test_only_those_with_the_role_may_send_functions(tmp_path: Path) -> None:
     with upnode(url, tmp_path, "vm-1") as node:
         with tidemill.Executor(node.address, token=function) as executor:
             assert executor.submit(pow, 2, 3).result(60) == 8
+        with tidemill.Executor(node.address, queue="nowhere", token=function) as executor:
+            with pytest.raises(NoSuchQueue):
+                executor.submit(print)
         with tidemill.Executor(node.address.replace("//", f"//{function}@")) as executor:
             assert executor.submit(pow, 2, 3).result(60) == 8
         for token in (operator, None, "tdm_wrong"):

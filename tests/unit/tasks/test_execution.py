@@ -1,7 +1,7 @@
 """An execution node on every store, with runners that do at once what a test tells them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -17,7 +17,7 @@ from tidemill.tasks.order import Order
 from tidemill.tasks.queue import Queue, create_queue, update_queue
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.runner.job import Crashed, Ending, Finished, Job, Output, Stopped, Untouched
-from tidemill.tasks.status import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, is_ended
+from tidemill.tasks.status import CANCELLED, CLAIMED, FAILED, QUEUED, RUNNING, SUCCEEDED, is_ended
 from tidemill.tasks.task import TASKS, Task, task_of
 
 LONG = Timing(600.0)
@@ -32,6 +32,9 @@ class Bench:
         self.jobs: list[Job] = []
         self.running: dict[str, Job] = {}
         self.most = 0
+        self.slots = 10**6
+        self.begun: set[str] = set()
+        self.waiting: list[Job] = []
         self.listener: Execution
 
     def of(self, listener: Execution) -> "Bench":
@@ -56,13 +59,23 @@ class Bench:
         if key in self.running:
             self.end(self.running[key], Stopped("cancelled", "cancel"))
 
+    def withdraw(self, keys: Container[str]) -> None:
+        for job in [job for job in self.waiting if job.id in keys]:
+            self.waiting.remove(job)
+            self.end(job, Untouched("it would have had to wait"))
+
     def _run(self, job: Job) -> None:
+        if len(self.begun) >= self.slots:
+            self.waiting.append(job)
+            return
+        self.begun.add(job.id)
         self.listener.started(job)
         ending = self.answer(job)
         if ending is not None:
             self.end(job, ending)
 
     def end(self, job: Job, ending: Ending) -> None:
+        self.begun.discard(job.id)
         if self.running.pop(job.id, None) is not None:
             self.listener.ended(job, ending)
 
@@ -282,3 +295,22 @@ async def test_a_task_that_another_has_taken_over_is_not_written(registry: Regis
         task = (await registry.get(key))[1]
 
     assert (task.status, task.stdout) == (RUNNING, None)
+
+
+async def test_what_would_wait_long_is_left_to_another_node(registry: Registry) -> None:
+    """A node has claimed ahead as tasks were quick, and then one of them takes for ever."""
+    busy, idle = Bench(at_once), Bench(at_once)
+    busy.slots = 1
+    async with executing(registry.store, busy, slots=1):
+        quick = await registry.submit_all([Order(queue="work") for _ in range(3)])
+        await ended(registry, *(key for key, _ in quick))
+        busy.answer = lambda _: None
+        slow = await registry.submit_all([Order(queue="work") for _ in range(5)])
+        for key, _ in slow:
+            await until(registry, key, lambda task: task.status in (CLAIMED, RUNNING))
+        async with executing(registry.store, idle, node="vm-2", slots=4):
+            left = [key for key, _ in slow if key not in busy.begun]
+            tasks = await ended(registry, *left)
+
+    assert len(left) == 4
+    assert {(task.status, task.node, task.attempt) for task in tasks} == {(SUCCEEDED, "vm-2", 1)}

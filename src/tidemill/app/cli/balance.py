@@ -28,7 +28,8 @@ def show(
     if as_json:
         print_json(seen)
     else:
-        print_facts(seen | {name: instant((seen[name] or 0) * 1000) for name in ("disabled", "timestamp")})
+        moments = {name: instant((seen[name] or 0) * 1000) for name in ("disabled", "timestamp")}
+        print_facts(seen | moments | {"queues": " | ".join(",".join(group) for group in seen["queues"])})
 
 
 @app.command(name="set")

@@ -16,8 +16,9 @@ from tidemill.app.http.context import NodeContext
 from tidemill.app.task_filter import projected
 from tidemill.app.task_views import document_view, limits_view
 from tidemill.base.clock import boot_clock
+from tidemill.base.errors import TidemillError
 from tidemill.base.log import get_logger
-from tidemill.store import Collection, Document, Store, StoreError, gt
+from tidemill.store import Collection, Document, Store, gt
 from tidemill.tasks.limits import NODE_LIMITS, NodeLimits, read_all_limits
 from tidemill.tasks.queue import QUEUES
 from tidemill.tasks.schedules import SCHEDULES
@@ -149,7 +150,7 @@ class Feed:
                         await self._look(kind)
                         await asyncio.sleep(max(PAUSE_S, SHARE * (boot_clock() - began)))
                         await watch.wait()
-            except StoreError as error:
+            except TidemillError as error:
                 log.warning("feed.store", error=str(error), code=error.code)
                 await asyncio.sleep(PAUSE_S)
 

@@ -7,7 +7,7 @@ when the one before them turns out slow, when they are cancelled, when the runne
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,6 +39,7 @@ CALLER = "tidemill.tasks.call:run"
 
 _PATIENCE_S = 5.0
 _STOPPED = Untouched("the node stopped")
+_WITHDRAWN = Untouched("it would have had to wait")
 
 
 class Statistics(Struct, frozen=True):
@@ -160,6 +161,15 @@ class Pool:
             self._waiting.remove(job)
             self.end(job, Stopped(CANCELLED.reason, CANCELLED.cause))
         self._dispatch_soon()
+
+    def withdraw(self, ids: Container[str]) -> None:
+        """End those of the jobs untouched that wait here; those that a runner has are left to it."""
+        waiting, self._waiting = self._waiting, deque()
+        for job in waiting:
+            if job.id in ids:
+                self.end(job, _WITHDRAWN)
+            else:
+                self._waiting.append(job)
 
     # For the children
 

@@ -116,12 +116,17 @@ def test_a_schedule_is_made_looked_at_run_changed_and_deleted(run: Run, demo: No
 
 
 def test_the_balance_is_set_and_shown(run: Run, demo: None) -> None:
-    result = run("balance", "set", '{"max_tasks": {"* 07:00": 5}, "queues": [["demo"]]}')
+    run("queue", "create", "other", "--kind", "function")
+    result = run("balance", "set", '{"max_tasks": {"* 07:00": 5}, "queues": [["demo"], ["other"]]}')
     shown = json.loads(run("balance", "show", "--json").out)
 
     assert result.code == 0
-    assert (shown["queues"], shown["max_tasks"], shown["status"]) == ([["demo"]], {"* 07:00": 5}, None)
-    assert "max_tasks" in run("balance", "show").out
+    assert (shown["queues"], shown["max_tasks"], shown["status"]) == (
+        [["demo"], ["other"]],
+        {"* 07:00": 5},
+        None,
+    )
+    assert "queues\tdemo | other\n" in run("balance", "show").out
 
 
 def test_nodes_are_listed_bounded_and_drained(run: Run, demo: None) -> None:

@@ -16,6 +16,17 @@ from tidemill.store import (
     ReleaseTooOld,
     Unavailable,
 )
+from tidemill.store.blobs import BlobMissing
+from tidemill.tasks.errors import (
+    BadTask,
+    IllegalMove,
+    NoSuchQueue,
+    NoSuchSchedule,
+    NoSuchTask,
+    QueueExists,
+    QueueInUse,
+    ScheduleExists,
+)
 
 MEMBERS = {"type", "title", "status", "detail", "instance", "code", "retryable"}
 
@@ -42,6 +53,15 @@ async def failing(node: Any, error: Exception) -> httpx2.Response:
         (Unavailable("away: postgresql://ada:hunter2@db/mill"), 503, "store.unavailable", True),
         (Unavailable("away", maybe_applied=True), 503, "store.unavailable", False),
         (ReadOnly("full"), 503, "store.read_only", True),
+        (NoSuchTask("no"), 404, "task.not_found", False),
+        (NoSuchQueue("no"), 404, "queue.not_found", False),
+        (NoSuchSchedule("no"), 404, "schedule.not_found", False),
+        (IllegalMove("no"), 409, "task.illegal_move", False),
+        (QueueExists("no"), 409, "queue.conflict", False),
+        (QueueInUse("no"), 409, "queue.in_use", False),
+        (ScheduleExists("no"), 409, "schedule.conflict", False),
+        (BadTask("no"), 422, "task.bad_request", False),
+        (BlobMissing("no"), 404, "blob.missing", False),
         (ReleaseTooOld("old"), 503, "store.release_too_old", False),
         (OutcomeUnknown("who knows"), 504, "store.unknown", False),
         (ZeroDivisionError("hunter2"), 500, "http.internal_server_error", False),

@@ -11,6 +11,7 @@ from tidemill.app.http.door import require
 from tidemill.app.tokens import Role
 from tidemill.store import Document, Store
 from tidemill.tasks.errors import BadTask
+from tidemill.tasks.outcomes import fetch_outcome, has_outcome
 from tidemill.tasks.status import is_ended
 from tidemill.tasks.task import TASKS, task_of
 
@@ -67,7 +68,6 @@ async def _look(store: Store, keys: list[str]) -> dict[str, Document | None]:
 
 async def _view(tasking: TaskContext, document: Document) -> dict[str, Any]:
     task = task_of(document)
-    outcome = None
-    if task.payload is not None and task.result is not None:
-        outcome = base64.b64encode(await tasking.shelves.read(task.result)).decode()
-    return {"status": task.status, "reason": task.reason, "outcome": outcome}
+    outcome = await fetch_outcome(task, tasking.shelves) if has_outcome(task) else None
+    shown = None if outcome is None else base64.b64encode(outcome).decode()
+    return {"status": task.status, "reason": task.reason, "outcome": shown}

@@ -11,6 +11,7 @@ from tidemill.app.http.body import fields, read_json, takes
 from tidemill.app.http.context import NodeContext
 from tidemill.app.http.door import admit, require
 from tidemill.app.http.recorder import describe
+from tidemill.app.http.routes.plugins import known_plugins
 from tidemill.app.task_filter import conditions, matches
 from tidemill.app.task_orders import (
     MOST_TASKS,
@@ -21,7 +22,7 @@ from tidemill.app.task_orders import (
     read_tasks,
     repeat_id,
 )
-from tidemill.app.task_views import document_view, task_view
+from tidemill.app.task_views import document_view, queue_view, task_view
 from tidemill.app.tokens import Role
 from tidemill.base.ids import new_id
 from tidemill.tasks.errors import BadTask, KeyTaken
@@ -90,6 +91,10 @@ class Submission:
     async def orders(self, asked: Sequence[NewTask]) -> list[Order]:
         """What is to be made. Raises when any of it cannot be, or not by this caller."""
         await self._admit(asked)
+        if self._repeat is not None and any(new.collection is not None for new in asked):
+            raise BadTask(
+                "a `collection` may match others when it is asked again, and takes no Idempotency-Key"
+            )
         orders: list[Order] = []
         for new in asked:
             payload = payload_of(new)
@@ -170,7 +175,8 @@ class Submission:
                         break
                 return found
             case "queues":
-                found += [msgspec.to_builtins(queue) for queue in await list_queues(self._context.store)]
+                known = await known_plugins(self._context)
+                found += [queue_view(queue, known) for queue in await list_queues(self._context.store)]
             case "nodes":
                 found += [asdict(node) for node in await self._context.nodes()]
         return [document for document in found if matches(document, wanted)]

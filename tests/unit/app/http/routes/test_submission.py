@@ -72,7 +72,8 @@ async def test_the_documents_of_a_collection_make_a_task_each(node: Any, client:
 @pytest.mark.parametrize(
     ("collection", "wanted", "names"),
     [
-        ("queues", {"kind": "function"}, ["calls"]),
+        ("queues", {"kind": ["function"]}, ["calls"]),
+        ("queues", {"kind": "plugin"}, ["demo"]),
         ("nodes", {"alive": True}, ["alpha"]),
         ("queues", {}, None),
     ],
@@ -138,7 +139,10 @@ async def test_a_request_that_only_claims_to_be_a_repeat_is_refused(client: Clie
         "/api/v1/tasks", json={"queue": "demo", "key": "k"}, headers={"Idempotency-Key": "x"}
     )
 
-    assert (other.status_code, taken.status_code) == (422, 409)
+    by_filter = {"queue": "demo", "collection": "tasks", "filter": {}}
+    unclear = await client.post("/api/v1/tasks", json=by_filter, headers={"Idempotency-Key": "y"})
+
+    assert (other.status_code, taken.status_code, unclear.status_code) == (422, 409, 422)
 
 
 @pytest.mark.parametrize(
