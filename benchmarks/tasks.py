@@ -52,7 +52,7 @@ def attempt(row: Row, name: str, trial: Callable[[], dict[str, float | None]]) -
     try:
         figures = trial()
     except (TrialFailed, ServerMissing, OSError, RuntimeError) as error:
-        row.failures.append(f"{name}: {error}")
+        row.failures.append((name, str(error)))
         tell(f"  {row.system.key}: {name} failed: {error}")
         return
     row.add(figures)

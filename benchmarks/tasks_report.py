@@ -7,6 +7,12 @@ from typing import Any
 from task_peers.catalogue import BROKERS, DURABILITY, System
 
 LEASE_S = 5.0
+FIGURES = {
+    "throughput": ("single", "bulk", "drain"),
+    "latency": ("p50", "p99", "idle"),
+    "kill": ("lost", "doubled", "rerun"),
+}
+"""What each trial measures."""
 HEAD = (
     "system",
     "store and durability",
@@ -30,7 +36,8 @@ class Row:
     system: System
     n: int
     figures: dict[str, list[float | None]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    """The name of the trial, and why it failed."""
 
     def add(self, figures: dict[str, float | None]) -> None:
         for name, figure in figures.items():
@@ -85,7 +92,7 @@ def notes(rows: Iterable[Row]) -> str:
 
 
 def failures(rows: Iterable[Row]) -> str:
-    return "\n".join(f"- {row.system.key}: {failure}" for row in rows for failure in row.failures)
+    return "\n".join(f"- {row.system.key}, {trial}: {why}" for row in rows for trial, why in row.failures)
 
 
 def bars(rows: Iterable[Row]) -> str:
@@ -147,13 +154,12 @@ def _own(row: Row) -> Iterator[Bar]:
 
 
 def _cells(row: Row) -> list[str]:
-    bulk = _shown(row, "bulk", _count) if row.system.bulk != "none" else "none"
     return [
         f"{row.system.title} (`{row.system.key}`)",
         DURABILITY[row.system.place],
         f"{row.n:,}",
         _shown(row, "single", _count),
-        bulk,
+        _shown(row, "bulk", _count),
         _shown(row, "drain", _count),
         _shown(row, "p50", "{:.1f}".format),
         _shown(row, "p99", "{:.1f}".format),
@@ -164,12 +170,14 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _shown(row: Row, name: str, form: Callable[[float], str], nothing: str = "failed") -> str:
+def _shown(row: Row, name: str, form: Callable[[float], str], nothing: str = "none") -> str:
     """A figure; empty when nobody tried to measure it."""
     figure = row.best(name)
     if figure is not None:
         return form(figure)
-    return nothing if name in row.figures or row.failures else ""
+    if name in row.figures:
+        return nothing
+    return "failed" if any(name in FIGURES[trial] for trial, _ in row.failures) else ""
 
 
 def _count(figure: float) -> str:

@@ -421,7 +421,7 @@ class Execution(Service):
                 await self._journal.flush()
 
     def _give_others(self) -> None:
-        """Give back what waits here for long: its queue is not as quick as it was, and others may have slots."""
+        """Give back what waits here for long: its queue is slower than it was, and others may have slots."""
         since = self._clock() - PATIENCE_S
         waits = {
             held.key: held.queue.name

@@ -146,11 +146,11 @@ class TaskSimulation(Simulation):
 def coarse_times() -> Iterator[None]:
     """What nodes do many times a second would be most of the time of a run."""
     before = execution.SWEEP_S, execution.GAP_S
-    execution.SWEEP_S, execution.GAP_S = 0.4, 0.3  # type: ignore[misc]
+    execution.SWEEP_S, execution.GAP_S = 0.4, 0.3
     try:
         yield
     finally:
-        execution.SWEEP_S, execution.GAP_S = before  # type: ignore[misc]
+        execution.SWEEP_S, execution.GAP_S = before
 
 
 def simulate_tasks(seed: int) -> Verdict:
