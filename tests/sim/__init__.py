@@ -9,5 +9,5 @@ the seed says what goes wrong when. *Checks* watch every accepted write and ever
 
 Read in this order: `world` (time and event loops), `network`, `plan`, `node` (what runs on a machine),
 `checks`, `run` (one seed from start to verdict), `__main__` (many seeds, or one again). `semaphores`,
-`partitions` and `pipeline` are other worlds on the same ground.
+`partitions`, `tasks` and `pipeline` are other worlds on the same ground.
 """

@@ -56,6 +56,34 @@ async def test_a_start_that_was_not_written_before_the_end_is_left_out() -> None
         assert store.statistics().calls - before <= 2
 
 
+async def test_progress_does_not_displace_a_start() -> None:
+    async with open_store("memory:") as store:
+        [held] = await hold(store, 1)
+        async with writing(store) as (ledger, _):
+            ledger.put(held, Started("vm-1"))
+            ledger.put(held, Reported(Progress(10.0)))
+            await ledger.wait_idle()
+
+        assert (held.task.status, held.task.progress) == (RUNNING, Progress(10.0))
+
+
+async def test_a_start_that_turns_out_to_be_written_does_not_cost_the_result() -> None:
+    """As when its answer was lost, and somebody has asked for its end since."""
+    async with open_store("memory:") as store:
+        [held] = await hold(store, 1)
+        registry = Registry(store)
+        await registry.change(held.key, Started("vm-1"))
+        async with writing(store) as (ledger, settled):
+            ledger.put(held, Started("vm-1"))
+            await ledger.wait_idle()
+            before = (held.lost, list(settled))
+            ledger.put(held, Finished(SUCCEEDED))
+            await ledger.wait_idle()
+
+        assert before == (False, [])
+        assert (await registry.get(held.key))[1].status == SUCCEEDED
+
+
 async def test_moves_of_one_task_are_written_in_order() -> None:
     async with open_store("memory:") as store:
         [held] = await hold(store, 1)
