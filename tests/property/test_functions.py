@@ -40,7 +40,7 @@ REFUSED = {
     "is an approximation": (r"approx_(count_distinct|percentile|top_k)|percentile_approx|histogram_numeric"),
     "is not supported yet in a view": (
         r"approx_top_k_.*|collect_union|count_min_sketch|(hll|kll|theta|tuple)_.*|bitmap_.*_agg"
-        r"|vector_(avg|sum)|schema_of_variant_agg|counter_diff|st_setsrid|try_aes_decrypt"
+        r"|vector_(avg|sum)|schema_of_variant_agg|counter_diff|st_setsrid"
     ),
     "ORDER BY without LIMIT": "window_time",
     "which makes rows": r"collations|json_tuple|variant_explode(_outer)?",
@@ -163,7 +163,9 @@ class Trial:
                 self._create(pack[: len(pack) // 2])
                 self._create(pack[len(pack) // 2 :])
             elif isinstance(error, Refused):
-                self._refused[pack[0].function] = str(error)
+                # Of some functions one example is refused for its type, and the others for what they are.
+                function = pack[0].function
+                self._refused[function] = f"{self._refused.get(function, '')}\n{error}"
 
 
 def _row(pack: list[Example]) -> str:
