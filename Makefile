@@ -13,7 +13,7 @@ TASKS ?= 2000
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
 export PYTHON
 
-.PHONY: help setup run test test-long check sim chaos chaos-tasks bench-store bench-engine bench-operators bench-sql property random-sql workloads conform lock clean
+.PHONY: help setup run test test-long check sim chaos chaos-tasks bench-store bench-engine bench-operators bench-sql bench-tasks property random-sql workloads conform lock clean
 
 help: ## Show this text
 	@echo "Tidemill: start it with 'make run', test it with 'make test'. Nothing has to be done before."
@@ -70,6 +70,11 @@ bench-sql: setup ## Measure Nexmark beside Structured Streaming, and TPC-H besid
 	@scripts/java
 	@$(BIN)/python benchmarks/nexmark_bench.py $(ARGS)
 	@$(BIN)/python benchmarks/tpch_bench.py $(ARGS)
+
+bench-tasks: setup ## Measure tasks beside Celery, RQ, Dramatiq, taskiq, Huey and Procrastinate; ARGS="--only ours,huey"
+	@scripts/postgres
+	@scripts/redis
+	@$(BIN)/python benchmarks/tasks.py $(ARGS)
 
 random-sql: setup ## Judge random queries over changing tables against Spark for SECONDS=600; SEED=7 repeats
 	@scripts/java

@@ -45,8 +45,10 @@ class Places:
         """The address of an empty store that is gone afterwards. Raises ServerMissing."""
         if place == "postgres":
             server, name = self._server(), next(self._names)
-            yield server.create_database(name)
-            server.drop_database(name)
+            try:
+                yield server.create_database(name)
+            finally:
+                server.drop_database(name)
             return
         with tempfile.TemporaryDirectory(prefix="tidemill-tasks-", ignore_cleanup_errors=True) as folder:
             if place == "sqlite":

@@ -166,7 +166,12 @@ _REDIS = (
     RQ,
     DRAMATIQ,
     taskiq("taskiq-list", "list", "", "nothing is acknowledged"),
-    taskiq("taskiq-stream", "stream", "--no-parse --max-prefetch 100", "claimed by others after 10 s"),
+    taskiq(
+        "taskiq-stream",
+        "stream",
+        "--no-parse --max-prefetch 100",
+        "read one by one, claimed by others after 10 s",
+    ),
     huey("huey-redis", "redis", 10_000, "", "Redis hash; the caller blocks on a notice"),
 )
 

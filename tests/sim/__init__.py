@@ -1,4 +1,4 @@
-"""The simulator: the real code of store, cluster and pipeline, in a world where time and failure are made up.
+"""The simulator: the real code of store, cluster, tasks and pipeline, in a world of made-up time and failure.
 
 The promise: a run is a function of its seed. What fails once fails again, with one command.
 

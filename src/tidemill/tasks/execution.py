@@ -8,6 +8,7 @@ It wakes when tasks arrive or end: the interval at which it looks anyway is a fa
 import asyncio
 import contextlib
 import random
+from collections import Counter
 from collections.abc import Callable, Container, Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -137,6 +138,7 @@ class Execution(Service):
         self._leaving = False
         self._round = 0
         self._freed = 0
+        self._counts: Counter[str] = Counter()
         self._room = Room(place.slots)
         self._some_held = asyncio.Event()
         self._nodes = 1
@@ -194,7 +196,7 @@ class Execution(Service):
             return FALLBACK_S
         self._round += 1
         for queue in in_turn(self._queues, self._round):
-            room = self._room.left(queue.name, (held.queue.name for held in self.held.values()))
+            room = self._room.left(queue.name, self._counts)
             if room > 0:
                 await self._claim(queue, room)
         return FALLBACK_S
@@ -235,6 +237,7 @@ class Execution(Service):
         trusted_until = sent + self.timing.trust_s
         begun = [Held(found, queue, Grant(found.key, found.term, trusted_until), sent) for found in taken]
         self.held.update((held.key, held) for held in begun)
+        self._counts[queue.name] += len(begun)
         self._some_held.set()
         if any(held.task.last_node == self._place.seat.node for held in begun):
             await self._count_nodes()
@@ -347,6 +350,7 @@ class Execution(Service):
         """It is out of our hands: there is room for others."""
         if self.held.get(held.key) is held and (held.ending or held.lost):
             del self.held[held.key]
+            self._counts[held.queue.name] -= 1
             if held.lost and not held.ending:
                 self._runners.cancel(held.key)
             if self._journal.has(held.key):

@@ -116,11 +116,10 @@ class Handlers:
         page = await self._store.find(HANDLERS, sort=("expire",), limit=1, fields=())
         if not page.documents:
             return REST_S
-        moments = [page.documents[0].expire + round(1000 * SLACK_S)]
-        moments += [due for found in self._taken.values() if (due := handler_of(found).due) is not None]
         now = await self._store.now()
-        upcoming = [moment - now for moment in moments if moment > now]
-        return min([REST_S, *(left / 1000 for left in upcoming)])
+        upcoming = [due for found in self._taken.values() if (due := handler_of(found).due or 0) > now]
+        moment = min([page.documents[0].expire + round(1000 * SLACK_S), *upcoming])
+        return min(max(moment - now, 0) / 1000, REST_S)
 
     async def _attend(self) -> None:
         """Look at the tasks of those that are ours now, and act on each."""

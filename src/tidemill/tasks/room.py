@@ -4,7 +4,7 @@ A node runs as many tasks as it has slots. Of queues whose tasks are quick it ta
 never waits for the store; of others it takes none that it cannot begin, as another node might.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 AHEAD_S = 0.1
 """How much work of quick queues a node has at hand, for each slot that no slow task has."""
@@ -30,14 +30,10 @@ class Room:
     def is_quick(self, queue: str) -> bool:
         return self._mean_s.get(queue, QUICK_S) < QUICK_S
 
-    def left(self, queue: str, held: Iterable[str]) -> int:
-        """How many more tasks of the queue to take, when those of the queues `held` are in hands."""
-        quick = slow = 0
-        for name in held:
-            if self.is_quick(name):
-                quick += 1
-            else:
-                slow += 1
+    def left(self, queue: str, held: Mapping[str, int]) -> int:
+        """How many more tasks of the queue to take, when so many of each queue are in hands."""
+        quick = sum(count for name, count in held.items() if self.is_quick(name))
+        slow = sum(held.values()) - quick
         free = self._slots - slow
         if free <= 0:
             return 0

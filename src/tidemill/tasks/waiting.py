@@ -12,6 +12,7 @@ from tidemill.tasks.task import TASKS
 log = get_logger("tidemill.waiting")
 
 CHUNK = 500
+PROBE = 16
 FEW = 10
 PAUSE_S = 0.0005
 SLOWEST_S = 0.02

@@ -64,7 +64,8 @@ class TaskChecks(Checks):
         self._queues = queues
         self._maxthreads = maxthreads
         self._events = 0
-        self._made: dict[str, None] = {}
+        self._made: dict[str, bool] = {}
+        """Every task that there ever was, and whether it must still be there."""
         self._keys: dict[str, str] = {}
         self._ended: Counter[str] = Counter()
         self._recovering: dict[str, int] = {}
@@ -107,7 +108,7 @@ class TaskChecks(Checks):
                 continue
             self.accepted_writes += 1
             if write.collection.name == TASKS.name and write.body is None:
-                del self._made[write.key]
+                self._made[write.key] = False
                 self._ended.pop(write.key, None)
             if write.collection == LOGS and write.body is not None:
                 self._check_piece(write.key)
@@ -131,7 +132,7 @@ class TaskChecks(Checks):
                 raise Breach(f"{after.key} was completed twice")
 
     def _check_made(self, key: str, task: Task) -> None:
-        self._made[key] = None
+        self._made[key] = True
         if task.key is not None and self._keys.setdefault(task.key, key) != key:
             raise Breach(f"{key} and {self._keys[task.key]} have the key {task.key}")
 
@@ -193,12 +194,13 @@ class TaskChecks(Checks):
     # At the end
 
     def must_exist(self, key: str) -> None:
-        """Somebody was told that there is such a task."""
+        """Somebody was told that such a task was made, be it deleted since."""
         if key not in self._made:
-            raise Breach(f"{key} was said to be there, and is not")
+            raise Breach(f"{key} was said to be made, and was not")
 
     def check_lost(self) -> None:
-        missing = [key for key in self._made if key not in self.server.table(TASKS)]
+        there = self.server.table(TASKS)
+        missing = [key for key, needed in self._made.items() if needed and key not in there]
         if missing:
             raise Breach(f"tasks were lost: {missing}")
 

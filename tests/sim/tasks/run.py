@@ -94,7 +94,15 @@ class TaskSimulation(Simulation):
         try:
             super()._expect(within_s, done, what)
         except Breach as error:
+            self._raise_failures()
             raise Breach(f"{error}: {self.tasks.unfinished()}") from None
+
+    def _raise_failures(self) -> None:
+        super()._raise_failures()
+        for client in self.clients:
+            for task in client.loop.tasks:
+                if task.done() and not task.cancelled() and task.exception() is not None:
+                    raise Breach(f"{client.loop.name} failed: {task.exception()!r}")
 
     def _has_leader(self) -> bool:
         return any(node.belief() is not None for node in self.tasks.nodes)

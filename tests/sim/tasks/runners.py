@@ -85,9 +85,10 @@ class SimRunners:
     def _begin(self, job: Job) -> None:
         run = Run(job)
         self.going[run] = None
-        self._began(job)
         self._listener.started(job)
         seconds, ending = draw_fate(job, self._source)
+        if seconds is None or not isinstance(ending, Untouched):
+            self._began(job)
         if seconds is not None:
             run.timer = self._loop.call_later(seconds, self._end, run, ending)
         if seconds is None or seconds > 0.5:

@@ -14,11 +14,12 @@ from tidemill.tasks.execution import Execution, Place
 from tidemill.tasks.keeping import Keeping
 from tidemill.tasks.limits import change_limits
 from tidemill.tasks.order import Order
+from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import Queue, create_queue, update_queue
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.runner.job import Crashed, Ending, Finished, Job, Output, Stopped, Untouched
 from tidemill.tasks.status import CANCELLED, CLAIMED, FAILED, QUEUED, RUNNING, SUCCEEDED, is_ended
-from tidemill.tasks.task import TASKS, Task, task_of
+from tidemill.tasks.task import TASKS, GivenBack, Task, body_of, move, task_of
 
 LONG = Timing(600.0)
 ALL = Choice()
@@ -32,6 +33,8 @@ class Bench:
         self.jobs: list[Job] = []
         self.running: dict[str, Job] = {}
         self.most = 0
+        self.overlaps = 0
+        self.ended = asyncio.Event()
         self.slots = 10**6
         self.begun: set[str] = set()
         self.waiting: list[Job] = []
@@ -51,6 +54,7 @@ class Bench:
     def hand_in(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             self.jobs.append(job)
+            self.overlaps += job.id in self.running
             self.running[job.id] = job
             self.most = max(self.most, len(self.running))
             asyncio.get_running_loop().call_soon(self._run, job)
@@ -78,6 +82,7 @@ class Bench:
         self.begun.discard(job.id)
         if self.running.pop(job.id, None) is not None:
             self.listener.ended(job, ending)
+            self.ended.set()
 
 
 @asynccontextmanager
@@ -314,3 +319,31 @@ async def test_what_would_wait_long_is_left_to_another_node(registry: Registry) 
             tasks = await ended(registry, *left)
 
     assert {(task.status, task.node, task.attempt) for task in tasks} == {(SUCCEEDED, "vm-2", 1)}
+
+
+async def test_a_run_is_ended_once_its_task_turns_out_to_be_anothers(registry: Registry) -> None:
+    bench = Bench(lambda _: None)
+    async with executing(registry.store, bench):
+        key, _ = await registry.submit(Order(queue="work"))
+        await until(registry, key, lambda task: task.status == RUNNING)
+        found = (await registry.get(key))[2]
+        await registry.store.release(TASKS, {key: found.term})
+        await registry.store.claim(TASKS, Claim((eq("status", RUNNING),), "another", LONG.ttl_ms))
+        bench.listener.progressed(bench.running[key], 10.0, "reading")
+        async with asyncio.timeout(30):
+            await bench.ended.wait()
+
+    assert bench.running == {}
+
+
+async def test_a_task_that_comes_back_to_its_node_is_not_run_there_twice_at_once(registry: Registry) -> None:
+    bench = Bench(lambda job: None if len(bench.jobs) == 1 else at_once(job))
+    async with executing(registry.store, bench):
+        key, _ = await registry.submit(Order(queue="work"))
+        await until(registry, key, lambda task: task.status == RUNNING)
+        _, task, found = await registry.get(key)
+        again = body_of(move(task, GivenBack(), Policy(), task.mtime))
+        await registry.store.replace(TASKS, key, again, expect=found.revision, release=True)
+        [done] = await ended(registry, key)
+
+    assert (done.status, len(bench.jobs), bench.overlaps) == (SUCCEEDED, 2, 0)

@@ -44,8 +44,13 @@ BACKSTOP_S = 30.0
 ALONE_S = 1.0
 """How often to ask SQLite whether anything changed: beside the pulse, and without one."""
 
-CALM_S = 0.005
-"""The least time from one wake-up to the next, however busily others write."""
+CALM_S = 0.0005
+LONG_CALM_S = 0.005
+"""The least time from one wake-up to the next; the longer one while processors are short: many who are woken
+by every write would take them from those who write."""
+
+LATE_S = 0.001
+"""Who oversleeps by so much has no processor to itself."""
 
 _render = Render("?", say_nulls=False)
 
@@ -197,7 +202,7 @@ class SqliteBackend:
         pulse, every_s = self._pulse, BACKSTOP_S if self._pulse is not None else ALONE_S
         if pulse is not None:
             pulse.listen()
-        version, asked = await self._data_version(), boot_clock()
+        version, asked, calm_s = await self._data_version(), boot_clock(), CALM_S
         while True:
             rest_s = max(asked + every_s - boot_clock(), 0.0)
             if pulse is None:
@@ -209,7 +214,9 @@ class SqliteBackend:
                 before, version, asked = version, await self._data_version(), boot_clock()
                 if version != before:
                     on_change(None)
-            await asyncio.sleep(CALM_S)
+            slept = boot_clock()
+            await asyncio.sleep(calm_s)
+            calm_s = LONG_CALM_S if boot_clock() - slept > calm_s + LATE_S else CALM_S
 
     def _pass_on(self, pulse: Pulse, on_change: OnChange) -> None:
         cells = {name: cell_of(name) for name in self._names}
