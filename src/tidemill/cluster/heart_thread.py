@@ -45,7 +45,11 @@ class HeartThread:
 
     def on_loop(self, call: Callable[[T], None]) -> Callable[[T], None]:
         """The call as the heart's thread may make it: it happens on the loop of whoever made this."""
-        return lambda value: self._loop.call_soon_threadsafe(call, value) and None
+
+        def there(value: T) -> None:
+            self._loop.call_soon_threadsafe(call, value)
+
+        return there
 
     async def run_beside(self, make: Callable[[Store], Service]) -> None:
         """Run one more service that renews leases on the heart's thread and connection, until `stop`."""

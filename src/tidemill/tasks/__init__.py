@@ -23,7 +23,8 @@ Read in this order:
 - `runner`     the processes that run tasks
 - `keeping`    from a task to a job, and from how that ended to a move
 - `ledger`     moves, written many at a time
-- `logs`       what tasks print, while they run
+- `pieces`     what tasks print, while they run
+- `logs`       what tasks print, while they run and after
 - `execution`  the node's loop: claim, run, write down, let go
 - `recovery`   the leader's care: orphans, and tasks that become due
 - `rounds`     how the leader's work is done when there is cause, and only then

@@ -19,13 +19,13 @@ from tidemill.base.errors import TidemillError
 from tidemill.base.log import get_logger
 from tidemill.base.service import Service
 from tidemill.cluster import Grant, Timing, list_nodes
-from tidemill.store import Collection, Store, StoreError, Write, eq, le
+from tidemill.store import Collection, Store, StoreError, Write, eq, le, one_of
 from tidemill.tasks.claim import Choice, Seat, claim_of, in_turn, served
 from tidemill.tasks.held import Held
 from tidemill.tasks.keeping import Keeping, discard
 from tidemill.tasks.ledger import Ledger
 from tidemill.tasks.limits import NODE_LIMITS, NodeLimits, read_limits
-from tidemill.tasks.logs import Journal
+from tidemill.tasks.pieces import Journal
 from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import QUEUES, Queue, list_queues
 from tidemill.tasks.registry import SIGNALS
@@ -50,8 +50,8 @@ from tidemill.tasks.task import (
 
 log = get_logger("tidemill.execution")
 
-FALLBACK_S = 10.0
-"""How often to look without having been told."""
+FALLBACK_S = 30.0
+"""How often to look without having been told: at the heads of all queues, in one statement."""
 
 ANYWAY_S = 30.0
 """How often to look, without having been told, for cancels and for what people have set."""
@@ -133,6 +133,7 @@ class Execution(Service):
         self._queues: list[Queue] = []
         self._limits = NodeLimits()
         self._stale = True
+        self._told = True
         self._strays = False
         """A claim may have taken tasks that we do not know of."""
         self._leaving = False
@@ -186,13 +187,20 @@ class Execution(Service):
             self.wake()
             await asyncio.wait([self._task], timeout=self.timing.trust_s)
 
+    def wake(self) -> None:
+        self._told = True
+        super().wake()
+
     async def tick(self) -> float:
         """Claim what there is room for, from one queue after another."""
+        told, self._told = self._told, False
         if self._stale:
             await self._refresh()
         if self._strays:
             await self._gather_strays()
         if self._limits.draining or self._limits.dead == self._place.seat.token or self._leaving:
+            return FALLBACK_S
+        if not told and not await self._anything_waits():
             return FALLBACK_S
         self._round += 1
         for queue in in_turn(self._queues, self._round):
@@ -200,6 +208,12 @@ class Execution(Service):
             if room > 0:
                 await self._claim(queue, room)
         return FALLBACK_S
+
+    async def _anything_waits(self) -> bool:
+        """Look at the heads of all queues."""
+        names = [queue.name for queue in self._queues]
+        where = (one_of("queue", names), eq("status", QUEUED), le("rank", DELAYED - 1))
+        return bool(names) and await self._store.count(TASKS, *where, limit=1) > 0
 
     async def _refresh(self) -> None:
         """Learn what queues there are, and what people have set for this node."""
@@ -354,7 +368,7 @@ class Execution(Service):
             if held.lost and not held.ending:
                 self._runners.cancel(held.key)
             if self._journal.has(held.key):
-                self._spawn(self._journal.forget([held.key]))
+                self._spawn(self._journal.forget(held.key))
             self._freed += 1
             if self._freed >= len(self.held) // 4:
                 self._freed = 0

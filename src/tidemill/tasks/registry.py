@@ -30,6 +30,7 @@ from tidemill.store import (
 )
 from tidemill.tasks.errors import IllegalMove, KeyTaken, NoSuchTask, QueueInUse
 from tidemill.tasks.order import Order, checked, key_id, order_id, task_for
+from tidemill.tasks.pieces import remove_pieces
 from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import QUEUES, Queue, get_queue
 from tidemill.tasks.status import LIVE, QUEUED, is_ended, is_live
@@ -182,9 +183,10 @@ class Registry:
             if is_live(task.status):
                 raise IllegalMove(f"task {key} is in the hands of node {task.node}; cancel it first")
             try:
-                return await self.store.delete(TASKS, key, expect=document.revision)
+                await self.store.delete(TASKS, key, expect=document.revision)
             except Conflict:
                 continue
+            return await remove_pieces(self.store, key)
         raise Conflict(f"task {name} changes too fast to be deleted")
 
     async def change(self, name: str, event: Event) -> Found:
@@ -243,7 +245,7 @@ class Registry:
 
     async def _signal(self, tasks: Iterable[Task]) -> None:
         """Wake the nodes that have these tasks, so that they look. A hint: they look now and then anyway."""
-        for node in {task.node for task in tasks if task.cancel and task.node is not None}:
+        for node in dict.fromkeys(task.node for task in tasks if task.cancel and task.node is not None):
             await ring(self.store, node)
 
     # Queues

@@ -9,7 +9,7 @@ from sim.tasks.moves import explain
 from sim.world import World
 from tidemill.store import Collection, Document, Done, Outcome, Write
 from tidemill.store.backends.memory import MemoryServer
-from tidemill.tasks.logs import LOGS
+from tidemill.tasks.pieces import LOGS
 from tidemill.tasks.queue import Queue
 from tidemill.tasks.status import CLAIMED, QUEUED, is_ended, is_live, is_parked
 from tidemill.tasks.task import (

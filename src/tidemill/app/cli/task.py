@@ -21,7 +21,8 @@ from tidemill.app.task_views import document_view, task_view
 from tidemill.store import Store
 from tidemill.tasks.blobs import Shelves
 from tidemill.tasks.errors import BadTask
-from tidemill.tasks.logs import Stream, follow
+from tidemill.tasks.logs import follow
+from tidemill.tasks.pieces import Stream
 from tidemill.tasks.queue import get_queue
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.status import SUCCEEDED

@@ -14,7 +14,7 @@ from tidemill.app.task_views import is_blob
 from tidemill.app.tokens import Role
 from tidemill.tasks import logs
 from tidemill.tasks.errors import IllegalMove
-from tidemill.tasks.logs import Stream
+from tidemill.tasks.pieces import Stream
 from tidemill.tasks.status import is_ended, name_of
 from tidemill.tasks.task import Task
 

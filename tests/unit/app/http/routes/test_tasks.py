@@ -10,8 +10,8 @@ from served import served
 from tidemill.app.http import build_app
 from tidemill.store import Claim, Store, eq
 from tidemill.tasks.blobs import inline_value
-from tidemill.tasks.logs import LOGS
 from tidemill.tasks.order import Order
+from tidemill.tasks.pieces import LOGS
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.task import TASKS, Finished, Progress, Reported, Started
 
