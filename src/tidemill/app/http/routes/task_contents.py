@@ -20,16 +20,18 @@ from tidemill.tasks.task import Task
 
 
 def routes(context: NodeContext) -> APIRouter:
-    router = APIRouter(prefix="/api/v1", tags=["tasks"], dependencies=[require(Role.VIEWER)])
+    router = APIRouter(prefix="/api/v1", tags=["tasks"])
+    viewer = [require(Role.VIEWER)]
     tasking = context.tasking
 
-    @router.get("/tasks/{task:path}/result", response_class=Response)
+    @router.get("/tasks/{task:path}/result", response_class=Response, dependencies=viewer)
     async def get_result(task: str) -> Response:
         """What came of it: the JSON of a plugin, or the bytes of a function's outcome."""
         key, found, _ = await tasking.registry.get(task)
         return await _result(tasking, key, found)
 
-    @router.get("/tasks/{task:path}/payload", response_class=Response)
+    # A call names its submitter's store, maybe with a password.
+    @router.get("/tasks/{task:path}/payload", response_class=Response, dependencies=[require(Role.FUNCTION)])
     async def get_payload(task: str) -> Response:
         """What was sent for it, as bytes."""
         key, found, _ = await tasking.registry.get(task)
@@ -37,7 +39,7 @@ def routes(context: NodeContext) -> APIRouter:
             raise NotFound(f"task {key} has no payload")
         return await _bytes(tasking, found.payload)
 
-    @router.get("/tasks/{task:path}/logs", response_class=StreamingResponse)
+    @router.get("/tasks/{task:path}/logs", response_class=StreamingResponse, dependencies=viewer)
     async def get_logs(
         request: Request,
         task: str,
