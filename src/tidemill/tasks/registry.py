@@ -52,6 +52,9 @@ log = get_logger("tidemill.registry")
 SIGNALS = Collection("task_signals")
 """A document per node, written when one of its tasks is to be cancelled: the node looks at its tasks then."""
 
+KNOWN_S = 1.0
+"""For how long a queue is taken to be there without asking."""
+
 CHUNK = 1000
 _ATTEMPTS = 50
 _PLACES = 1 << 20
@@ -76,7 +79,7 @@ class Registry:
         self.store = store
         self.time = time or StoreTime(store)
         self._source = source or random.Random()
-        self._known: dict[str, Queue] = {}
+        self._known: dict[str, tuple[Queue, float]] = {}
         self._places = itertools.count()
 
     # Submitting
@@ -121,10 +124,12 @@ class Registry:
         return next(self._places) % _PLACES
 
     async def _know(self, name: str) -> Queue:
-        """The queue, from memory when it was seen before: `forget` is called when queues change."""
-        if name not in self._known:
-            self._known[name] = await get_queue(self.store, name)
-        return self._known[name]
+        """The queue, from memory when it was seen a moment ago."""
+        queue, since = self._known.get(name, (None, 0.0))
+        if queue is None or self.time.clock() - since > KNOWN_S:
+            queue = await get_queue(self.store, name)
+            self._known[name] = (queue, self.time.clock())
+        return queue
 
     def forget(self) -> None:
         """Look queues up again: they have changed."""

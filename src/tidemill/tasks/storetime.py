@@ -15,14 +15,14 @@ class StoreTime:
 
     def __init__(self, store: Store, clock: Clock = boot_clock) -> None:
         self._store = store
-        self._clock = clock
+        self.clock = clock
         self._known: tuple[int, float] | None = None
 
     async def now(self) -> int:
         """The store's milliseconds."""
         known = self._known
-        if known is None or self._clock() - known[1] > ASK_S:
-            sent = self._clock()
+        if known is None or self.clock() - known[1] > ASK_S:
+            sent = self.clock()
             asked = await self._store.now()
-            known = self._known = (asked, (sent + self._clock()) / 2)
-        return known[0] + round((self._clock() - known[1]) * 1000)
+            known = self._known = (asked, (sent + self.clock()) / 2)
+        return known[0] + round((self.clock() - known[1]) * 1000)
