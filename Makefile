@@ -31,7 +31,8 @@ test: setup ## Bring up the servers that tests need and run the tests; ARGS="-k 
 	@scripts/java
 	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile -m "not long" $(ARGS)
 
-test-long: setup ## Run the tests that take longest: Nexmark, TPC-H, the bank, Spark killed in a step, little memory
+test-long: setup ## Run the tests that take longest: whole workloads, examples, processes that are killed, little memory
+	@scripts/postgres
 	@scripts/java
 	@$(BIN)/pytest -n $(PROCESSES) --dist loadfile -m long $(ARGS)
 

@@ -62,6 +62,7 @@ def test_the_result_of_a_zombie_is_found() -> None:
     assert len(list(task_checks.no_zombie(GOOD, {"a": 4}))) == 1
 
 
+@pytest.mark.long
 @pytest.mark.crash
 async def test_tasks_survive_the_death_and_the_stop_of_nodes(tmp_path: Path) -> None:
     plan = Plan(tasks=120, kills=2, stops=1, nodes=3, seed=7)

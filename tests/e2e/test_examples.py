@@ -8,6 +8,8 @@ import pytest
 
 from tidemill.pipeline.runtimes.java import Java
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -23,7 +25,6 @@ def test_two_processes_take_turns() -> None:
     assert run("01_lock.py").count("has the lock") == 6
 
 
-@pytest.mark.long
 def test_a_view_follows_its_tables(java: Java) -> None:
     assert run("02_pipeline.py") != ""
 

@@ -13,6 +13,8 @@ import tidemill
 from servers import Postgres
 from tidemill.api.client import Client
 
+pytestmark = pytest.mark.long
+
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes do not have the tests
 
 

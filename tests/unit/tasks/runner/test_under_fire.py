@@ -11,6 +11,8 @@ import pytest
 from tidemill.tasks.runner import Crashed, Ending, Finished, Job, Pool, Recycle, Stopped
 from unit.tasks.runner.listening import ACTS, EVERY_ACT, Recorder, act, function
 
+pytestmark = pytest.mark.long
+
 JOBS = 500
 KILL_EVERY = 20
 KILL_STARTER_EVERY = 190
