@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 from uuid import uuid4
 
+import hypothesis
 import pytest
 
 from servers import Postgres, PostgresServer, S3Server, ServerMissing
@@ -15,6 +16,11 @@ from tidemill.pipeline.runtimes.java import Java, NoJava, prepare_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# How long an example takes is the machine's matter.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 
 def pytest_configure() -> None:

@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -46,7 +45,8 @@ def _number_or_none(value: Any) -> Any:
 
 
 def _store_url(value: Any) -> Any:
-    if isinstance(value, str) and urlsplit(value).scheme not in _STORES:
+    # Not `urlsplit`, which older Pythons refuse several hosts in, if one of them has brackets.
+    if isinstance(value, str) and value.partition(":")[0].lower() not in _STORES:
         raise ValueError
     return value
 

@@ -181,6 +181,8 @@ class Node:
             found.append(f"another node has taken the name {self.name!r}; start this one under another")
         if self._leader() is None:
             found.append("no leader is known")
+        if self.tasking.execution.trouble is not None:
+            found.append(f"tasks cannot be run here: {self.tasking.execution.trouble}")
         return found
 
     def alarms(self) -> list[Alarm]:

@@ -31,6 +31,8 @@ def task_view(key: str, task: Task, document: Document | None = None) -> dict[st
         "state": name_of(task.status),
         **_plain(task),
         **{name: _content(task, name) for name in _CONTENTS},
+        # The one that is under way counts to whoever looks, as it does to the plugin itself.
+        "attempt": task.attempt + is_live(task.status),
         "holder": held.holder if held else None,
         "expire": held.expire if held else None,
         "fence": document.term if document else 0,

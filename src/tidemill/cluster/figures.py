@@ -4,6 +4,7 @@ Counts only grow, so that two of them tell what happened in between. Alarms are 
 totals since the start: one bad minute a week ago is no alarm.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -92,8 +93,8 @@ class Alarm:
 
 
 def _old(figures: Figures) -> str | None:
-    if figures.age_s <= OLD_SHARE * figures.ttl_s:
-        return None
+    if figures.age_s <= OLD_SHARE * figures.ttl_s or math.isinf(figures.age_s):
+        return None  # in time, or not had yet
     return f"its lease of {figures.ttl_s:g} s was last renewed {figures.age_s:.1f} s ago"
 
 

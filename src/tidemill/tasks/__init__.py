@@ -14,6 +14,7 @@ Read in this order:
 - `status`     the status codes
 - `policy`     pure: how often a task is tried
 - `task`       pure: the task, its document, and every move that it can make
+- `nesting`    pure: what JSON everybody can read
 - `order`      pure: from an order to a task
 - `queue`      queues, and the verbs on them
 - `registry`   the verbs on tasks: submit, look, cancel, try again, delete
@@ -25,6 +26,7 @@ Read in this order:
 - `ledger`     moves, written many at a time
 - `pieces`     what tasks print, while they run
 - `logs`       what tasks print, while they run and after
+- `strays`     what a node has claimed without knowing it
 - `execution`  the node's loop: claim, run, write down, let go
 - `recovery`   the leader's care: orphans, and tasks that become due
 - `rounds`     how the leader's work is done when there is cause, and only then

@@ -10,6 +10,7 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable, Container, Coroutine, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -19,20 +20,21 @@ from tidemill.base.errors import TidemillError
 from tidemill.base.log import get_logger
 from tidemill.base.service import Service
 from tidemill.cluster import Grant, Timing, list_nodes
-from tidemill.store import Collection, Store, StoreError, Write, eq, le, one_of
+from tidemill.store import Collection, Store, StoreError, eq, le, one_of
 from tidemill.tasks.claim import Choice, Seat, claim_of, in_turn, served
 from tidemill.tasks.held import Held
 from tidemill.tasks.keeping import Keeping, discard
 from tidemill.tasks.ledger import Ledger
 from tidemill.tasks.limits import NODE_LIMITS, NodeLimits, read_limits
 from tidemill.tasks.pieces import Journal
-from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import QUEUES, Queue, list_queues
 from tidemill.tasks.registry import SIGNALS
 from tidemill.tasks.room import Room
+from tidemill.tasks.rounds import lasting
 from tidemill.tasks.runner.job import Ending, Finished, Job, Stream, Untouched
-from tidemill.tasks.status import CLAIMED, QUEUED
+from tidemill.tasks.status import QUEUED
 from tidemill.tasks.storetime import StoreTime
+from tidemill.tasks.strays import give_back_strays
 from tidemill.tasks.task import (
     DELAYED,
     TASKS,
@@ -43,8 +45,6 @@ from tidemill.tasks.task import (
     Reported,
     Started,
     Stopped,
-    body_of,
-    move,
     task_of,
 )
 
@@ -61,6 +61,9 @@ GAP_S = 0.002
 
 SWEEP_S = 0.05
 """How long a task runs before that is written down; what ends sooner is written down as ended only."""
+
+TROUBLE_S = 10.0
+"""For how long a node takes no tasks after one could not be begun for want of files, processes or memory."""
 
 PATIENCE_S = 1.0
 """How long a task waits for a slot of the node that claimed it."""
@@ -121,6 +124,9 @@ class Execution(Service):
         self.timing = timing or Timing()
         self.unknown: frozenset[str] = frozenset()
         """Queues that this node would serve if it knew their plugin."""
+        self.trouble: str | None = None
+        """Why this node cannot run tasks now, if it cannot."""
+        self._well_at = 0.0
         self._store = store
         self._place = place
         self._keeping = keeping
@@ -152,9 +158,9 @@ class Execution(Service):
     async def start(self) -> None:
         await self._runners.start()
         if not self._tasks:
-            work = [self._watch(one, told) for one, told in self._watched().items()]
-            work += [self._ledger.run(), self._sweep()]
-            self._tasks = [asyncio.create_task(one) for one in work]
+            work: list[Callable[[], Coroutine[Any, Any, None]]] = [self._ledger.run, self._sweep]
+            work += [partial(self._watch, one, told) for one, told in self._watched().items()]
+            self._tasks = [asyncio.create_task(lasting(one)) for one in work]
         await super().start()
 
     def _watched(self) -> dict[Collection, Callable[[], None]]:
@@ -192,14 +198,30 @@ class Execution(Service):
         super().wake()
 
     async def tick(self) -> float:
-        """Claim what there is room for, from one queue after another."""
+        """Claim what there is room for, from one queue after another.
+
+        An error that nobody thought of must not be the end of all tasks: it is logged, and then it goes on.
+        """
+        try:
+            return await self._round_of_claims()
+        except TidemillError:
+            raise
+        except Exception as error:
+            log.exception("execution.round_raised", error=f"{type(error).__name__}: {error}")
+            return TROUBLE_S
+
+    async def _round_of_claims(self) -> float:
         told, self._told = self._told, False
         if self._stale:
             await self._refresh()
         if self._strays:
-            await self._gather_strays()
+            await give_back_strays(self._store, self._place.seat, self.held, await self._time.now())
+            self._strays = False
         if self._limits.draining or self._limits.dead == self._place.seat.token or self._leaving:
             return FALLBACK_S
+        if self.trouble is not None and self._clock() < self._well_at:
+            return self._well_at - self._clock()
+        self.trouble = None
         if not told and not await self._anything_waits():
             return FALLBACK_S
         self._round += 1
@@ -259,25 +281,6 @@ class Execution(Service):
 
     def _maxthreads(self) -> int | None:
         return self._place.maxthreads if self._limits.maxthreads is None else self._limits.maxthreads
-
-    async def _gather_strays(self) -> None:
-        """Give back what a claim took whose answer was lost: nobody else would, until its lease runs out."""
-        mine = (eq("status", CLAIMED), eq("node", self._place.seat.node))
-        page = await self._store.find(TASKS, *mine, limit=1000)
-        now = await self._time.now()
-        strays = [
-            found
-            for found in page.documents
-            if found.holder == self._place.seat.token and found.key not in self.held
-        ]
-        back = [move(task_of(found), GivenBack(), Policy(), now) for found in strays]
-        await self._store.write(
-            [
-                Write(TASKS, found.key, body_of(task), found.revision, release=True)
-                for found, task in zip(strays, back, strict=True)
-            ]
-        )
-        self._strays = False
 
     async def _lowest_rank(self, queue: Queue) -> int | None:
         where = (eq("queue", queue.name), eq("status", QUEUED), le("rank", DELAYED - 1))
@@ -342,6 +345,8 @@ class Execution(Service):
         self._measure(held)
         if isinstance(ending, Untouched) or (self._leaving and not isinstance(ending, Finished)):
             discard(ending)
+            if isinstance(ending, Untouched) and ending.trouble:
+                self._have_trouble(ending.reason)
             self._end(held, GivenBack("its node was leaving" if self._leaving else None))
             return
         event = self._keeping.at_once(held, ending)
@@ -349,6 +354,13 @@ class Execution(Service):
             self._end(held, event)
         else:
             self._spawn(self._keep(held, ending))
+
+    def _have_trouble(self, reason: str) -> None:
+        """This machine cannot run tasks now: leave them to others for a while, and say so."""
+        if self.trouble is None:
+            log.error("node.cannot_run_tasks", reason=reason, pause_s=TROUBLE_S)
+        self.trouble = reason
+        self._well_at = self._clock() + TROUBLE_S
 
     async def _keep(self, held: Held, ending: Ending) -> None:
         """Put away what is too large for a document, then write the end down."""

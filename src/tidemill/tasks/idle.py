@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from tidemill.cluster import Node, list_nodes
 from tidemill.store import Store, one_of
-from tidemill.tasks.errors import QueueExists
+from tidemill.tasks.errors import BadTask, QueueExists
 from tidemill.tasks.limits import NodeLimits, read_all_limits
 from tidemill.tasks.policy import Policy
-from tidemill.tasks.queue import Queue, create_queue
+from tidemill.tasks.queue import Queue, create_queue, get_queue
 from tidemill.tasks.status import LIVE, QUEUED
 from tidemill.tasks.task import TASKS
 
@@ -38,11 +38,16 @@ def node_queue(node: str) -> Queue:
 
 
 async def ensure_queue(store: Store, queue: Queue) -> None:
-    """Make the queue unless there is one of that name, which stays as it is."""
+    """Make the queue unless there is one of that name, which stays as it is.
+
+    Raises `BadTask` when that is of another kind, as its tasks would be run as something else.
+    """
     try:
         await create_queue(store, queue)
     except QueueExists:
-        pass
+        found = await get_queue(store, queue.name)
+        if found.kind != queue.kind:
+            raise BadTask(f"queue {queue.name!r} is for {found.kind} tasks, not {queue.kind} tasks") from None
 
 
 async def read_idle(store: Store) -> list[Idle]:

@@ -5,7 +5,9 @@ from typing import Any
 
 import msgspec
 
+from tidemill.base.clock import boot_clock
 from tidemill.base.errors import TidemillError
+from tidemill.base.log import get_logger
 from tidemill.store.blobs import INLINE_LIMIT, BlobError
 from tidemill.tasks import task as moves
 from tidemill.tasks.blobs import Shelves, inline_content, inline_value
@@ -14,9 +16,16 @@ from tidemill.tasks.queue import Gfs
 from tidemill.tasks.runner.job import Crashed, Ending, Finished, Job, Output, Stopped, Untouched, limits_of
 from tidemill.tasks.status import FAILED
 
+log = get_logger("tidemill.keeping")
+
 MOST_INLINE = 400_000
 """How much of an output stays in the document where a queue wants it there, whatever its size: bytes that are
 no text take four characters each."""
+
+
+AWAY_S = 60.0
+AWAY_RETRY_S = 0.5
+"""For how long, and how often, outputs are tried to be put away."""
 
 
 class Keeping:
@@ -71,20 +80,30 @@ class Keeping:
     async def put_away(self, held: Held, ending: Ending) -> moves.Event:
         """The move that an ending asks for, after what is large was put where it can be found.
 
-        What cannot be put away is told in the task's reason: its status stands all the same.
+        While that cannot be reached it is tried again, for as long as `AWAY_S`. What cannot be put away even
+        then is told in the task's reason: its status stands all the same, unless its result is lost.
         """
+        give_up = boot_clock() + AWAY_S
+        try:
+            while True:
+                try:
+                    return await self._put_away(held, ending)
+                except (BlobError, OSError) as error:
+                    log.warning("task.output_not_put_away", task=held.key, error=str(error))
+                    if boot_clock() > give_up or held.lost:
+                        return _without(ending, f"its outputs could not be put away: {error}")
+                    await asyncio.sleep(AWAY_RETRY_S)
+        finally:
+            discard(ending)
+
+    async def _put_away(self, held: Held, ending: Ending) -> moves.Event:
         prefix = f"tasks/{held.key}/{held.grant.term}"
         kept: list[Any] = []
         result: Any = None
-        try:
-            for name, part in zip(("stdout", "stderr"), outputs_of(ending), strict=True):
-                kept.append(await self._output(held, f"{prefix}/{name}", part))
-            if isinstance(ending, Finished) and ending.result is not None:
-                result = await self._large_result(held, f"{prefix}/result", ending.result)
-        except (BlobError, OSError) as error:
-            return moves.Crashed(f"its outputs cannot be put away: {error}")
-        finally:
-            discard(ending)
+        for name, part in zip(("stdout", "stderr"), outputs_of(ending), strict=True):
+            kept.append(await self._output(held, f"{prefix}/{name}", part))
+        if isinstance(ending, Finished) and ending.result is not None:
+            result = await self._large_result(held, f"{prefix}/result", ending.result)
         return _move(ending, result, *kept)
 
     async def _output(self, held: Held, name: str, part: Output) -> Any:
@@ -110,6 +129,13 @@ class Keeping:
         if len(result) <= INLINE_LIMIT:
             return _result(held, result)
         return await self._shelves.put(name, result, inline=False)
+
+
+def _without(ending: Ending, reason: str) -> moves.Event:
+    """What an ending comes to whose outputs are lost."""
+    if isinstance(ending, Finished) and ending.result is None:
+        return moves.Finished(ending.status, exit_code=ending.exit_code, reason=reason)
+    return moves.Crashed(reason)
 
 
 def outputs_of(ending: Ending) -> tuple[Output, Output]:

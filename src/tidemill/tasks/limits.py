@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tidemill.store import Collection, Conflict, Store
 from tidemill.tasks.errors import BadTask
+from tidemill.tasks.queue import MOST
 
 NODE_LIMITS = Collection("node_limits")
 _ATTEMPTS = 20
@@ -41,7 +42,7 @@ async def change_limits(store: Store, node: str, **changes: Any) -> NodeLimits:
     """Set those and leave the others as they are, whoever else writes."""
     maxthreads = changes.get("maxthreads")
     if isinstance(maxthreads, bool) or not (
-        maxthreads is None or (isinstance(maxthreads, int) and maxthreads >= 0)
+        maxthreads is None or (isinstance(maxthreads, int) and 0 <= maxthreads <= MOST)
     ):
         raise BadTask("maxthreads must be a non-negative integer or null")
     for attempt in range(_ATTEMPTS):

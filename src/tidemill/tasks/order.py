@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from tidemill.base.ids import new_id
 from tidemill.tasks.errors import BadTask
+from tidemill.tasks.nesting import objection
 from tidemill.tasks.status import QUEUED, is_parked
 from tidemill.tasks.task import TURN_BITS, Task, queued
 
@@ -57,6 +58,7 @@ def checked(order: Order) -> Order:
     """The order, if it can be carried out. Raises `BadTask` with the reason."""
     wrong = [
         (order.params is not None and not isinstance(order.params, dict), "params must be a JSON object"),
+        ((why := objection(order.params)) is not None, f"params cannot be kept: {why}"),
         (not _fits(order.params), f"params have more than {PARAMS_BYTES:,} bytes; put them in a blob"),
         (
             order.key is not None and not 0 < len(order.key) <= KEY_CHARACTERS,

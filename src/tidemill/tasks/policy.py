@@ -7,7 +7,7 @@ from msgspec import Struct
 OrphanPolicy: TypeAlias = Literal["requeue", "mark"]
 
 
-class Policy(Struct, frozen=True, omit_defaults=True):
+class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """How often a task of the queue is tried, and what ends it.
 
     `attempts` is how many times a task may fail or be stopped before that is its end, and `crashes` how many

@@ -23,6 +23,9 @@ Sort: TypeAlias = Literal["fifo", "lifo", "default"]
 Gfs: TypeAlias = Literal["auto", "true", "false"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+MOST = 1_000_000
+"""The largest bound: more tasks at a time than any cluster runs."""
+
 _ATTEMPTS = 20
 _FOREVER_S = 10 * 365 * 86400
 
@@ -58,6 +61,8 @@ class Queue(Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknow
 def queue_of(document: Document) -> Queue:
     """The queue that a document holds; what a newer release adds is left out."""
     known = {name: value for name, value in document.body.items() if name in Queue.__struct_fields__}
+    policy = known.get("policy", {})
+    known["policy"] = {name: policy[name] for name in policy if name in Policy.__struct_fields__}
     return msgspec.convert({**known, "name": document.key, "revision": document.revision}, Queue)
 
 
@@ -77,8 +82,9 @@ def checked(queue: Queue) -> Queue:
         (not _NAME.fullmatch(queue.name), "name must be letters, digits, '.', '_', ':' and '-', at most 100"),
         (queue.kind == "plugin" and not queue.plugin, "name and plugin are required"),
         (queue.kind != "plugin" and queue.plugin is not None, f"a {queue.kind} queue has no plugin"),
-        (_negative(queue.threads), "threads must be a non-negative integer or null"),
-        (queue.batch_size is not None and queue.batch_size < 1, "batch_size must be at least 1"),
+        (not _is_bound(queue.threads), f"threads must be a non-negative integer up to {MOST:,}, or null"),
+        (bool(set(queue.nodes) & set(queue.not_nodes)), "nodes and not_nodes name the same node"),
+        (queue.batch_size is not None and not 1 <= queue.batch_size <= MOST, "batch_size must be at least 1"),
         (not 1 <= policy.attempts <= 1000, "attempts must be 1 to 1000"),
         (not 1 <= policy.crashes <= 1000, "crashes must be 1 to 1000"),
         (
@@ -90,7 +96,7 @@ def checked(queue: Queue) -> Queue:
             "timeout_s must be positive",
         ),
         (not 0 <= policy.grace_s <= 3600, "grace_s must be 0 to 3600"),
-        (policy.memory_mb is not None and policy.memory_mb < 16, "memory_mb must be at least 16"),
+        (policy.memory_mb is not None and not 16 <= policy.memory_mb <= MOST, "memory_mb must be 16 or more"),
         (not 1 <= policy.output_mb <= 4096, "output_mb must be 1 to 4096"),
     ]
     for is_wrong, message in wrong:
@@ -99,8 +105,8 @@ def checked(queue: Queue) -> Queue:
     return queue
 
 
-def _negative(number: int | None) -> bool:
-    return number is not None and number < 0
+def _is_bound(number: int | None) -> bool:
+    return number is None or 0 <= number <= MOST
 
 
 async def create_queue(store: Store, queue: Queue) -> Queue:

@@ -174,7 +174,8 @@ class Registry:
         return found
 
     async def retry(self, name: str) -> Found:
-        """Queue a task again that has ended or was kept from being claimed."""
+        """Queue a task again that has ended or was kept from being claimed. Its queue must still be there."""
+        await get_queue(self.store, (await self.get(name))[1].queue)
         return await self.change(name, RetryAsked())
 
     async def park(self, name: str, status: int) -> Found:

@@ -1,11 +1,15 @@
-"""Rounds of the leader's work, each when there is cause."""
+"""Work that goes on: the leader's, in rounds for which there is cause, and what must not end by an error."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from tidemill.base.log import get_logger
 from tidemill.store import Collection, Store
 
+log = get_logger("tidemill.rounds")
+
 PAUSE_S = 0.2
+AGAIN_S = 1.0
 
 
 async def rounds(
@@ -25,3 +29,13 @@ async def rounds(
                     await watch.wait()
             except TimeoutError:
                 pass
+
+
+async def lasting(work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work until cancelled; and again, if it should raise what nobody thought of."""
+    while True:
+        try:
+            await work()
+        except Exception as error:
+            log.exception("work.raised", error=f"{type(error).__name__}: {error}")
+            await asyncio.sleep(AGAIN_S)

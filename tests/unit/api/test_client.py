@@ -110,6 +110,7 @@ def test_no_node_is_idle_before_there_is_one(tmp_path: Path) -> None:
                 assert [node.name for node in waiting.result(60)] == ["vm-1"]
 
 
+@pytest.mark.long
 def test_a_node_that_is_marked_dead_takes_nothing_more(cluster: Client, doomed: UpNode) -> None:
     node = node_of(cluster, doomed.name)
     node.submit(name).result(60)  # so that it has its queue

@@ -347,3 +347,45 @@ async def test_a_task_that_comes_back_to_its_node_is_not_run_there_twice_at_once
         [done] = await ended(registry, key)
 
     assert (done.status, len(bench.jobs), bench.overlaps) == (SUCCEEDED, 2, 0)
+
+
+async def test_a_machine_that_cannot_run_tasks_leaves_them_to_others(registry: Registry) -> None:
+    told = asyncio.Event()
+
+    def refuse(_: Job) -> Ending:
+        told.set()
+        return Untouched("too many open files", trouble=True)
+
+    sick, well = Bench(refuse), Bench(at_once)
+    async with executing(registry.store, sick):
+        made = await registry.submit_all([Order(queue="work") for _ in range(20)])
+        await told.wait()
+        async with executing(registry.store, well, node="vm-2"):
+            tasks = await ended(registry, *(key for key, _ in made))
+
+    assert {(task.status, task.node, task.attempt, task.crashes) for task in tasks} == {(1, "vm-2", 1, 0)}
+    assert len(sick.jobs) <= 4
+
+
+async def test_an_error_that_nobody_thought_of_is_not_the_end_of_all_tasks(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.tasks.execution.TROUBLE_S", 0.01)
+    bench = Bench(at_once)
+    raised = 0
+
+    class Failing(Execution):
+        async def _claim(self, queue: Queue, room: int) -> None:
+            nonlocal raised
+            raised += 1
+            if raised == 1:
+                raise OverflowError("int too big to convert")
+            await super()._claim(queue, room)
+
+    place = Place(Seat("vm-1", "token-vm-1", LONG.ttl_ms), 4)
+    async with Failing(registry.store, place, bench.of, Keeping(Shelves(registry.store), {}), timing=LONG):
+        key, _ = await registry.submit(Order(queue="work"))
+        [task] = await ended(registry, key)
+
+    assert task.status == SUCCEEDED
+    assert raised > 1

@@ -15,6 +15,7 @@ from tidemill.tasks.errors import (
     QueueExists,
     QueueInUse,
 )
+from tidemill.tasks.limits import change_limits
 from tidemill.tasks.order import PARAMS_BYTES, Order, key_id
 from tidemill.tasks.queue import Queue, create_queue, get_queue, list_queues, read_queue, update_queue
 from tidemill.tasks.registry import SIGNALS, Many, Registry
@@ -91,6 +92,7 @@ async def test_what_is_not_due_or_parked_is_not_claimed(registry: Registry) -> N
         Order(queue="work", params=[1]),
         Order(queue="work", params={"x": "y" * PARAMS_BYTES}),
         Order(queue="work", params={"x": object()}),
+        Order(queue="work", params={"x": float("nan")}),
         Order(queue="work", key=""),
         Order(queue="work", key="k" * 201),
         Order(queue="work", status=1),
@@ -187,6 +189,9 @@ async def test_a_queue_with_tasks_that_wait_is_not_deleted(registry: Registry) -
         ({"name": "a b", "plugin": "x"}, "name"),
         ({"name": "a", "plugin": "x", "threads": -1}, "threads"),
         ({"name": "a", "plugin": "x", "threads": "many"}, "threads"),
+        ({"name": "a", "plugin": "x", "threads": 10**30}, "threads"),
+        ({"name": "a", "plugin": "x", "nodes": ["n"], "not_nodes": ["n"]}, "not_nodes"),
+        ({"name": "a", "plugin": "x", "policy": {"attemps": 3}}, "attemps"),
         ({"name": "a", "plugin": "x", "sort": "random"}, "sort"),
         ({"name": "a", "kind": "remote", "plugin": "x"}, "plugin"),
         ({"name": "a", "plugin": "x", "colour": "red"}, "colour"),
@@ -216,3 +221,17 @@ async def test_a_bound_on_the_cluster_and_one_on_the_node_hold_together(registry
         per_node[node] = per_node.get(node, 0) + 1
     assert sum(per_node.values()) == 12
     assert max(per_node.values()) <= 2
+
+
+@pytest.mark.parametrize("bound", [-1, 10**30, True, "many"])
+async def test_a_node_is_bound_by_a_sensible_number_or_none(store: Store, bound: object) -> None:
+    with pytest.raises(BadTask, match="maxthreads"):
+        await change_limits(store, "vm-1", maxthreads=bound)
+
+
+async def test_a_task_whose_queue_is_gone_is_not_queued_again(registry: Registry) -> None:
+    key, _ = await registry.submit(Order(queue="work"))
+    await registry.cancel(key)
+    await registry.delete_queue("work")
+    with pytest.raises(NoSuchQueue):
+        await registry.retry(key)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tidemill.tasks.nesting import objection
 from tidemill.tasks.status import FAILED, SUCCEEDED
 
 _LARGEST = 2**31 - 1
@@ -50,6 +51,9 @@ def read_value(value: object) -> Verdict:
             return failed(f"the plugin answered {name} {_shown(text)}, which is no text")
         texts[name] = _bytes(text or b"")
     reason = _objection(status)
+    wrong_result = objection(value.get("result"))
+    if wrong_result is not None:
+        return failed(f"the plugin's result cannot be kept: {wrong_result}")
     try:
         result = None if value.get("result") is None else msgspec.json.encode(value["result"])
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -68,7 +72,7 @@ def read_response(exit_code: int, response: bytes | None) -> Verdict:
         return failed(f"the program exited with code {exit_code} and answered nothing")
     try:
         value: Any = msgspec.json.decode(response)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return failed(f"the program's response is no JSON: {error}")
     verdict = read_value(value)
     if verdict.status == SUCCEEDED and exit_code != 0:

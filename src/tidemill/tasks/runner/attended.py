@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Protocol
 
 from tidemill.tasks.runner.capture import Capture
-from tidemill.tasks.runner.job import Ending, Job, Listener
+from tidemill.tasks.runner.job import Crashed, Ending, Job, Listener
 from tidemill.tasks.runner.overstep import Stop, overstepped
 from tidemill.tasks.runner.processes import tree_mb
 from tidemill.tasks.runner.starting import Starting
@@ -63,6 +63,13 @@ class Attended(ABC):
     @abstractmethod
     def ended(self, code: int) -> None:
         """It is dead, and whatever it left is killed."""
+
+    def given_up(self, reason: str) -> None:
+        """Its end could not be made sense of: whatever it was at has crashed."""
+        job = self.job
+        if job is not None:
+            self._host.end(job, Crashed(reason))
+        self._host.gone(self, [])
 
     def stop(self, why: Stop, grace_s: float) -> None:
         """Terminate it, and kill it after a while. A second call can only have it killed sooner."""

@@ -110,9 +110,13 @@ class Stopped(Struct, frozen=True):
 
 
 class Untouched(Struct, frozen=True):
-    """It was handed in and never begun: it can be run elsewhere as if nothing had been."""
+    """It was handed in and never begun: it can be run elsewhere as if nothing had been.
+
+    With `trouble`, that is because this machine cannot run anything now.
+    """
 
     reason: str
+    trouble: bool = False
 
 
 Ending: TypeAlias = Finished | Crashed | Stopped | Untouched

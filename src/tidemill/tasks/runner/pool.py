@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tidemill.base.log import get_logger
 from tidemill.tasks.runner.answer import failed
 from tidemill.tasks.runner.attended import Attended
 from tidemill.tasks.runner.folder import Folder
@@ -33,6 +34,8 @@ from tidemill.tasks.runner.plugins import NoPlugin, Plugins, ProgramPlugin
 from tidemill.tasks.runner.program import Program
 from tidemill.tasks.runner.starting import Starting
 from tidemill.tasks.runner.warm import Took, Warm
+
+log = get_logger("tidemill.runner")
 
 CALLER = "tidemill.tasks.call:run"
 """What runs the payload of a function: it takes the bytes, and gives a status and the outcome's bytes."""
@@ -212,7 +215,11 @@ class Pool:
         for child in list(self._busy):
             if isinstance(child, Warm) and len(child.orders) > 1 and child.is_slow(now):
                 self.relieve(child)
-            child.look(now, self._weigh)
+            try:
+                child.look(now, self._weigh)
+            except Exception as error:
+                # One that cannot be looked at must not keep the others from it.
+                log.exception("runner.look_failed", error=f"{type(error).__name__}: {error}")
         self._dispatch_soon()
 
     def _answered(self, runner: Warm, answers: list[Took]) -> None:
@@ -257,14 +264,16 @@ class Pool:
             case ProgramPlugin(command):
                 try:
                     self._busy[Program(self, self.folder, job, command)] = None
-                except (OSError, TypeError, ValueError) as error:
+                except OSError as error:
+                    self.end(job, Untouched(f"the program cannot be started: {error}", trouble=True))
+                except (TypeError, ValueError) as error:
                     self._fail(job, f"the program cannot be started: {error}")
             case _:
                 try:
                     self._idle = [runner for runner in self._idle if runner.open]
                     runner = self._idle.pop() if self._idle else Warm(self, self.folder, self._answered)
                 except OSError as error:
-                    self.end(job, Crashed(f"no runner could be started: {error}"))
+                    self.end(job, Untouched(f"no runner could be started: {error}", trouble=True))
                     return
                 self._busy[runner] = None
                 self._add(runner, job, None if found is None else found.target)

@@ -124,7 +124,7 @@ class Program(Attended):
         for line in reversed(whole):
             try:
                 told = msgspec.json.decode(line, type=Told)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
             self._host.listener.progressed(self._job, told.percent, told.info)
             return

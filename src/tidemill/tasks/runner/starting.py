@@ -45,6 +45,8 @@ class Started(Protocol):
 
     def ended(self, code: int) -> None: ...
 
+    def given_up(self, reason: str) -> None: ...
+
 
 class Starting:
     """Starts children through a process of its own, which is started again if it should die.
@@ -138,7 +140,7 @@ class Starting:
             case Refused(ticket, reason) if ticket in self._children:
                 self._children.pop(ticket).refused(reason)
             case Ended(ticket, code) if ticket in self._children:
-                self._children.pop(ticket).ended(code)
+                _bury(self._children.pop(ticket), code)
 
     def _lost(self) -> None:
         """The starter died, or does nothing any more; its children die with it."""
@@ -161,7 +163,16 @@ class Starting:
         for child in children.values():
             if child.pid is not None:
                 kill_group(child.pid, signal.SIGKILL)
-            child.ended(-signal.SIGKILL)
+            _bury(child, -signal.SIGKILL)
+
+
+def _bury(child: Started, code: int) -> None:
+    """Tell a child of its end. Whatever goes wrong with what it left, its job ends."""
+    try:
+        child.ended(code)
+    except Exception as error:
+        log.exception("runner.end_failed", error=f"{type(error).__name__}: {error}")
+        child.given_up(f"what came of it cannot be read: {type(error).__name__}: {error}")
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

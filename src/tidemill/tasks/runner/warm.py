@@ -12,7 +12,7 @@ import msgspec
 from tidemill.base.log import get_logger
 from tidemill.tasks.runner.attended import Attended, Host
 from tidemill.tasks.runner.capture import Capture
-from tidemill.tasks.runner.job import Crashed, Ending, Finished, Job, Output, Stopped
+from tidemill.tasks.runner.job import Crashed, Ending, Finished, Job, Output, Stopped, Untouched
 from tidemill.tasks.runner.overstep import Stop, overstepped
 from tidemill.tasks.runner.processes import death_of
 from tidemill.tasks.runner.wire import BATON, Answer, Fork, Frames, Order, Said, frame, read_answer
@@ -117,7 +117,7 @@ class Warm(Attended):
         self._close()
         self._capture.discard()
         for job in jobs[:1]:
-            self._host.end(job, Crashed(f"no runner could be started: {reason}"))
+            self._host.end(job, Untouched(f"no runner could be started: {reason}", trouble=True))
         self._host.gone(self, jobs[1:])
 
     def ended(self, code: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tidemill.tasks.runner import Crashed, Ending, Finished, Job, NoPlugin, Plugins, Pool, Stopped
+from tidemill.tasks.runner import Crashed, Ending, Finished, Job, NoPlugin, Plugins, Pool, Stopped, Untouched
 from unit.tasks.runner.listening import HERE, OpenPool, Recorder, act
 
 
@@ -181,7 +181,8 @@ async def test_a_folder_that_is_gone_is_named(open_pool: OpenPool) -> None:
     pool.hand_in([job])
     ending = await seen.end_of(job)
 
-    assert isinstance(ending, Crashed)
+    assert isinstance(ending, Untouched)
+    assert ending.trouble
     assert ending.reason.startswith("no runner could be started: [Errno 2] No such file or directory")
     folder.mkdir()
     assert await still_works(pool, seen)

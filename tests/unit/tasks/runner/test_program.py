@@ -9,6 +9,7 @@ import pytest
 
 from tidemill.tasks.runner import Crashed, Finished, Plugins, Stopped
 from tidemill.tasks.runner.folder import LOCK
+from tidemill.tasks.runner.program import Program
 from unit.tasks.runner.listening import EXAMPLE, OpenPool, program
 from unit.tasks.runner.test_bad_jobs import gone
 
@@ -191,3 +192,36 @@ async def test_no_file_of_a_program_is_left(open_pool: OpenPool) -> None:
     assert left == [LOCK]
 
     assert not pool.folder.exists()
+
+
+DEEP = "[" * 5000 + "]" * 5000
+
+
+async def test_a_response_that_is_nested_too_deep_is_a_failure(open_pool: OpenPool) -> None:
+    answer = f'echo \'{{"status": 1, "result": {DEEP}}}\' > "$TIDEMILL_RESPONSE"'
+    ending = await end(open_pool, shell(answer))
+
+    assert isinstance(ending, Finished)
+    assert ending.status == 2
+    assert ending.reason is not None
+
+
+async def test_progress_that_is_nested_too_deep_is_passed_over(open_pool: OpenPool) -> None:
+    told = f'echo \'{{"x": {DEEP}, "percent": 5}}\' >&$TIDEMILL_PROGRESS'
+    ending = await end(open_pool, shell(told))
+
+    assert isinstance(ending, Finished)
+    assert ending.status == 1
+
+
+async def test_a_job_ends_even_when_its_end_makes_no_sense(
+    open_pool: OpenPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("nobody thought of this")
+
+    monkeypatch.setattr(Program, "_verdict", broken)
+    ending = await end(open_pool, shell("true"))
+
+    assert isinstance(ending, Crashed)
+    assert "nobody thought of this" in ending.reason
