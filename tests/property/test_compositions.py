@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 from property.changing_tables import CASE, Append, Column, History, Row, Table, some
 from property.judge import CASES, STEPS, Judge
 
+pytestmark = pytest.mark.long
+
 CIRCUITS = int(os.environ.get("TIDEMILL_CIRCUITS", "16"))
 WAYS = ("small steps", "one step", "created late", "batch")
 
