@@ -50,11 +50,14 @@ from tidemill.tasks.task import (
 
 log = get_logger("tidemill.execution")
 
-FALLBACK_S = 30.0
+FALLBACK_S = 120.0
 """How often to look without having been told: at the heads of all queues, in one statement."""
 
-ANYWAY_S = 30.0
+ANYWAY_S = 120.0
 """How often to look, without having been told, for cancels and for what people have set."""
+
+COUNT_S = 10.0
+"""For how long it is taken as known how many nodes there are."""
 
 GAP_S = 0.002
 """The least time from one look that hints cause to the next, for each node there is."""
@@ -290,7 +293,7 @@ class Execution(Service):
     async def _count_nodes(self) -> None:
         """How many nodes there are, from memory if that is fresh enough."""
         if self._clock() >= self._count_again:
-            self._count_again = self._clock() + FALLBACK_S
+            self._count_again = self._clock() + COUNT_S
             with contextlib.suppress(StoreError):  # tasks that were just claimed must be begun all the same
                 self._nodes = max(sum(node.alive for node in await list_nodes(self._store)), 1)
 

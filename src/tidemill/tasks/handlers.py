@@ -41,7 +41,7 @@ CALM_S = 0.2
 SLACK_S = 0.05
 """How long after a lease has run out it is looked at: it may just be renewed."""
 
-REST_S = 60.0
+REST_S = 300.0
 
 LEADER_QUEUE = "leader"
 """The queue of functions that run on whichever node leads. It is made when it is first needed."""

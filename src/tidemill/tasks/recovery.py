@@ -25,7 +25,7 @@ CALM_S = 0.5
 SLACK_S = 0.05
 """How long after a lease has run out it is looked at: it may just be renewed."""
 
-FALLBACK_S = 60.0
+FALLBACK_S = 300.0
 
 
 class Recovery:
