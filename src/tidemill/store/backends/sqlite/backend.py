@@ -40,7 +40,7 @@ T = TypeVar("T")
 Draw: TypeAlias = Callable[[apsw.Connection, int], int]
 
 MANY_ROWS = 10_000
-BACKSTOP_S = 30.0
+BACKSTOP_S = 120.0
 ALONE_S = 1.0
 """How often to ask SQLite whether anything changed: beside the pulse, and without one."""
 
