@@ -13,7 +13,7 @@ TASKS ?= 2000
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
 export PYTHON
 
-.PHONY: help setup run test test-long check sim chaos chaos-tasks bench-store bench-engine bench-operators bench-sql bench-tasks property random-sql workloads conform lock clean
+.PHONY: help setup run test test-long check sim chaos chaos-tasks bench-store bench-engine bench-operators bench-sql bench-tasks bench-workers property random-sql workloads conform lock clean
 
 help: ## Show this text
 	@echo "Tidemill: start it with 'make run', test it with 'make test'. Nothing has to be done before."
@@ -76,6 +76,10 @@ bench-tasks: setup ## Measure tasks beside Celery, RQ, Dramatiq, taskiq, Huey an
 	@scripts/postgres
 	@scripts/redis
 	@$(BIN)/python benchmarks/tasks.py $(ARGS)
+
+bench-workers: setup ## Measure remote workers beside a raw loop on the store and a WebSocket echo; ARGS="--only sqlite,rate"
+	@scripts/postgres
+	@$(BIN)/python benchmarks/workers.py $(ARGS)
 
 random-sql: setup ## Judge random queries over changing tables against Spark for SECONDS=600; SEED=7 repeats
 	@scripts/java

@@ -1,35 +1,49 @@
 """Tidemill: functions as tasks, through the store that the nodes share."""
 
+import asyncio
 import os
 from collections.abc import Sequence
+from functools import cache
 
 import tidemill
 from task_peers import body
+from tidemill.store import open_store
 
-executor = tidemill.Executor(os.environ["BENCH_STORE"], timeout_s=60)
+STORE = os.environ["BENCH_STORE"]
+
+
+@cache
+def executor() -> tidemill.Executor:
+    return tidemill.Executor(STORE, timeout_s=60)
 
 
 def prepare() -> None:
-    """Opening the store was all."""
+    """Nodes make the store when they start, but tasks are sent before that."""
+
+    async def make() -> None:
+        async with open_store(STORE):
+            pass
+
+    asyncio.run(make())
 
 
 def send(i: int) -> str:
-    return executor.submit(body.noop, **body.arguments(i)).id
+    return executor().submit(body.noop, **body.arguments(i)).id
 
 
 def send_all(numbers: Sequence[int]) -> list[str]:
     calls = [((), body.arguments(i)) for i in numbers]
-    return [future.id for future in executor.submit_all(body.noop, calls)]
+    return [future.id for future in executor().submit_all(body.noop, calls)]
 
 
 def send_slow(i: int) -> None:
-    executor.submit(body.slow, i)
+    executor().submit(body.slow, i)
 
 
 def call(i: int) -> int:
-    return executor.submit(body.noop, **body.arguments(i)).result(60)
+    return executor().submit(body.noop, **body.arguments(i)).result(60)
 
 
 def fetch(task: str) -> int:
-    answer: int = executor.future(task).result(30)
+    answer: int = executor().future(task).result(30)
     return answer

@@ -18,7 +18,7 @@ from property.spark_oracle import Oracle, differences
 from tidemill import Pipeline
 from tidemill.sql.statements import CreateView, parse
 
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 SCRIPTS = Path(__file__).parents[1] / "fixtures" / "coverage"
 EVERY = os.environ.get("TIDEMILL_COVERAGE") == "all"

@@ -44,6 +44,8 @@ from tidemill.pipeline.expressions.entry import Proved
 from tidemill.pipeline.expressions.proved import TABLE
 from tidemill.pipeline.plan import expression as ex
 
+pytestmark = pytest.mark.long
+
 WIDTH = 150
 NUMBERS = {"date32[day]": pa.int32(), "timestamp[us]": pa.int64(), "timestamp[us, tz=UTC]": pa.int64()}
 ERRORS_TRIED = 60

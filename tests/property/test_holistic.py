@@ -14,6 +14,8 @@ from pyspark.sql.pandas.functions import pandas_udf
 from property.judge import WAYS, Judge
 from tidemill.api.aggregates import register_aggregate
 
+pytestmark = pytest.mark.long
+
 FROM = "FROM t GROUP BY c, k"
 VIEWS = {
     "lists": f"SELECT c, k, collect_list(i) a, array_agg(f) b, collect_list(st) d, collect_list(a) e {FROM}",

@@ -19,6 +19,8 @@ from tidemill import Pipeline
 from tidemill.pipeline.engine import Engine, Policy
 from tidemill.pipeline.plan.node import Aggregate, Distinct
 
+pytestmark = pytest.mark.long
+
 STEPS = 10
 LATE = 4
 TIME = 2

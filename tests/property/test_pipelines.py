@@ -33,7 +33,7 @@ HISTORY = history(SEED, cases=CASES, steps=STEPS)
 SMALL_ROUNDS = Policy(round_rows=1000)
 PIECES = ("tidemill.pipeline.state.run.PIECE_ROWS", "tidemill.pipeline.state.stream.PIECE_ROWS")
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 @dataclass(frozen=True, slots=True)

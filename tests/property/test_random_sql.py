@@ -26,6 +26,8 @@ from property.spark_oracle import Bag
 from tidemill import Pipeline
 from tidemill.api.rows import Rows
 
+pytestmark = pytest.mark.long
+
 SECONDS = float(os.environ.get("TIDEMILL_RANDOM_SQL_SECONDS", "30"))
 SEED = int(os.environ.get("TIDEMILL_RANDOM_SQL_SEED", "104"))
 SHRINK_S = 60

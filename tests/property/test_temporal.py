@@ -14,6 +14,8 @@ from property.spark_oracle import Bag, Oracle, differences
 from tidemill import Pipeline
 from tidemill.pipeline.engine import Policy
 
+pytestmark = pytest.mark.long
+
 ZONE = "spark.sql.session.timeZone"
 STEPS = 7
 LATE = 3

@@ -16,7 +16,7 @@ from tidemill.api.shared import SharedContext
 from tidemill.cluster import LEASES, Node, list_nodes
 from tidemill.store import Store, eq
 from tidemill.tasks.errors import BadTask
-from tidemill.tasks.idle import Idle, node_queue, read_idle
+from tidemill.tasks.idle import Idle, check_node, node_queue, read_idle
 from tidemill.tasks.limits import NODE_LIMITS, change_limits
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.status import QUEUED
@@ -49,8 +49,9 @@ class NodeHandle:
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> TaskFuture[T]:
         """Have `fn(*args, **kwargs)` called on this node alone. The task is durable on return.
 
-        When the node is lost while it runs, the task ends as orphaned. One that it has not begun waits for a
-        node of that name, or until the node is marked as dead: give it a time limit.
+        Raises `NodeGone` when no process of that name is alive, or it was marked as dead. When the node is
+        lost while it runs, the task ends as orphaned. One that it has not begun waits for a node of that
+        name, or until the node is marked as dead: give it a time limit.
         """
         if isinstance(self._client, str):
             self._client = connect(self._client)
@@ -59,7 +60,8 @@ class NodeHandle:
     def mark_dead(self) -> None:
         """Let this node take no more tasks, and be idle to nobody, until another process has its name.
 
-        What waits for it alone is cancelled; what runs there goes on.
+        What waits for it alone is cancelled; what runs there goes on. `tidemill node list` shows it as dead,
+        and `tidemill node undrain` takes it back.
         """
         url = self._client if isinstance(self._client, str) else self._client.url
         ask(url, self._mark)
@@ -96,6 +98,7 @@ class Client(Executor):
     def context(self, name: str | None = None) -> SharedContext:
         """The shared context of that name; without one, that which `tidemill.current().context` is to the
         functions that this client submits."""
+        self._store()
         return SharedContext(self.url, name or self._context)
 
     async def _idle(self, store: Store, timeout_s: float | None) -> list[Idle]:
@@ -113,12 +116,16 @@ class Client(Executor):
     ) -> TaskFuture[Any]:
         self._check()
         queue = node_queue(node)
+        self._run(check_node(self._store(), node))
         self._run(self._line.ensure_queue(queue))
         return self._submit(queue.name, fn, [(args, kwargs)])[0]
 
     def _store(self) -> Store:
         if not isinstance(self._line, StoreLine):
-            raise BadTask("a node tells nothing of the others; name the store of the cluster")
+            raise BadTask(
+                "nodes and contexts need the address of the cluster's store: "
+                "through a node there are submit, map and future"
+            )
         return self._line.store
 
 

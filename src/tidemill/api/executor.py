@@ -10,6 +10,7 @@ import os
 import re
 import threading
 import time
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
@@ -96,6 +97,8 @@ class Executor(concurrent.futures.Executor):
 
     It may be used by many threads, but not by a forked child. Through a node a `token` with the role function
     is needed where the node asks for tokens; it may be part of the address (`http://TOKEN@host:port`).
+
+    Raises `NoStore` where no node has ever made a store, and warns where none runs now: tasks would wait.
     """
 
     def __init__(
@@ -124,11 +127,13 @@ class Executor(concurrent.futures.Executor):
         self._handling: Handling | None = None
         self._origin: Origin | None = None
         try:
-            self._line = self._thread.run(self._open(timeout_s))
+            self._line, attended = self._thread.run(self._open(timeout_s))
         except BaseException:
             self._settling.stop()
             self._thread.stop()
             raise
+        if not attended:
+            warnings.warn("no node runs on this store: tasks wait until one is started", stacklevel=2)
 
     # What callers use
 
@@ -194,7 +199,7 @@ class Executor(concurrent.futures.Executor):
 
     # Inside
 
-    async def _open(self, timeout_s: float) -> Line:
+    async def _open(self, timeout_s: float) -> tuple[Line, bool]:
         if self.url.startswith(("http:", "https:")):
             line: Line = HttpLine(self.url, self._token, self._ended, timeout_s)
         else:
@@ -204,10 +209,10 @@ class Executor(concurrent.futures.Executor):
         try:
             await line.open()
             await line.ensure_queue(Queue(name=self.queue, kind="function"))
+            return line, await line.is_attended()
         except BaseException:
             await line.close()
             raise
-        return line
 
     def _end(self) -> None:
         """Wait for everything under way, then let go of the cluster."""

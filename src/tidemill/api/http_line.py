@@ -13,7 +13,7 @@ import httpx2
 from tidemill.api.line import Ended
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_token
-from tidemill.base.log import get_logger
+from tidemill.base.log import Sparing, get_logger
 from tidemill.store import BadRequest, Unavailable
 from tidemill.tasks.errors import BadTask, IllegalMove, NoSuchQueue, NoSuchTask, TaskError
 from tidemill.tasks.queue import Queue
@@ -69,6 +69,9 @@ class HttpLine:
         await self._outcomes([], 0)  # tells at once that there is no node, or that the token is not right
         self._waiting = asyncio.create_task(self._wait())
 
+    async def is_attended(self) -> bool:
+        return True  # a node has just answered
+
     async def close(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
@@ -110,14 +113,16 @@ class HttpLine:
     # Inside
 
     async def _wait(self) -> None:
+        away = Sparing(log)
         while True:
             await self._more.wait()
             await asyncio.sleep(GATHER_S)
             self._more.clear()
             try:
                 await self._look()
+                away.over()
             except TidemillError as error:
-                log.warning("waiting.node", error=str(error), code=error.code)
+                away.warn("waiting.node", error=str(error), code=error.code)
                 await asyncio.sleep(AGAIN_S)
             if self._expected:
                 self._more.set()

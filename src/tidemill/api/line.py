@@ -12,7 +12,8 @@ from msgspec import Struct
 from tidemill.api.guard import fence_here
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_id
-from tidemill.store import Document, open_store
+from tidemill.cluster import list_nodes
+from tidemill.store import Document, NoStore, open_store
 from tidemill.tasks.blobs import Shelves
 from tidemill.tasks.errors import IllegalMove, NoSuchTask
 from tidemill.tasks.idle import ensure_queue
@@ -22,6 +23,9 @@ from tidemill.tasks.queue import Queue
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.task import TASKS, Progress, Task, task_of
 from tidemill.tasks.waiting import Waiting
+
+LATE_MS = 10_000
+"""For how long a node may be silent before it is taken for gone: on a busy machine one may be late."""
 
 
 class Ended(Struct, frozen=True):
@@ -37,6 +41,9 @@ class Line(Protocol):
     """What an executor needs of a cluster. Each expected task is told of once, with None if there is none."""
 
     async def open(self) -> None: ...
+
+    async def is_attended(self) -> bool:
+        """Whether a node is there to run tasks."""
 
     async def close(self) -> None: ...
 
@@ -60,7 +67,7 @@ class StoreLine:
     """Straight to the store. Submissions from inside of a task carry that task's fence."""
 
     def __init__(self, url: str, ended: Callable[[str, Ended | None], None], timeout_s: float) -> None:
-        self.store = open_store(url, connections=2, timeout_s=timeout_s)
+        self.store = open_store(url, connections=2, timeout_s=timeout_s, create=False)
         self.registry = Registry(self.store)
         self.shelves = Shelves(self.store)
         self._url = url
@@ -70,8 +77,15 @@ class StoreLine:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        await self.store.open()
+        try:
+            await self.store.open()
+        except NoStore as error:
+            raise NoStore(f"{error}; name another, or start a node there: tidemill up --store …") from error
         self._spawn(self._waiting.run())
+
+    async def is_attended(self) -> bool:
+        now = await self.store.now()
+        return any(node.expire + LATE_MS > now for node in await list_nodes(self.store))
 
     async def close(self) -> None:
         for task in self._tasks:

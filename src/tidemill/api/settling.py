@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from tidemill.api.line import Ended
-from tidemill.tasks.call import TaskFailed, TaskTerminated, read_outcome
+from tidemill.tasks.call import TaskFailed, TaskTerminated, raisable, read_outcome
 from tidemill.tasks.errors import NoSuchTask
 from tidemill.tasks.status import CANCELLED, TERMINATED, name_of
 
@@ -54,7 +54,7 @@ def settle(future: "concurrent.futures.Future[Any]", ended: Ended | None) -> Non
         future.set_result(value)
 
 
-def result_of(ended: Ended) -> tuple[Any, BaseException | None]:
+def result_of(ended: Ended) -> tuple[Any, Exception | None]:
     """What the task returned, or what is to be raised for it."""
     if ended.unreadable is not None:
         return None, ended.unreadable
@@ -63,5 +63,5 @@ def result_of(ended: Ended) -> tuple[Any, BaseException | None]:
         return None, TaskTerminated(told) if ended.status == TERMINATED else TaskFailed(told)
     try:
         return read_outcome(ended.outcome)
-    except Exception as unreadable:  # what it returned needs code that is not here, or is not as it was
-        return None, unreadable
+    except BaseException as unreadable:  # what it returned needs code that is not here, or is not as it was
+        return None, raisable(unreadable)

@@ -41,13 +41,16 @@ class Entry:
         except StoreError as error:
             log.error("audit.incomplete", **self.body, error=str(error))  # noqa: TRY400 - one line says it
         else:
-            log.info("audit.recorded", **self.body)
+            log.debug("audit.recorded", **self.body)  # it is in the store, where people look for it
 
 
-async def begin(store: Store, who: str, action: str, target: str) -> Entry:
-    """Write the entry of a change that is about to be made. When this raises, do not make the change."""
+async def begin(store: Store, who: str, action: str, target: str, at: int | None = None) -> Entry:
+    """Write the entry of a change that is about to be made, `at` or now by the store's time.
+
+    When this raises, do not make the change.
+    """
     body = {
-        "at": await store.now(),
+        "at": await store.now() if at is None else at,
         "who": who,
         "action": action,
         "target": target[:_TEXT],

@@ -8,17 +8,14 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
-
-Commands: TypeAlias = dict[str, tuple[str, ...]]
-"""The command of each plugin; an empty one belongs to a plugin that is found by its name."""
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 _STORES = ("memory", "sqlite", "postgresql", "postgres", "mongodb", "mongodb+srv")
-_PLUGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}")
+_PLUGIN = r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}"
 _PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -70,18 +67,16 @@ def _table(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _commands(value: Any) -> Commands:
+def _commands(value: Any) -> Any:
     entries = value
     if isinstance(value, str):
         is_table = value.lstrip().startswith("{")
         entries = (
             json.loads(value) if is_table else [name for entry in value.split(",") if (name := entry.strip())]
         )
-    if isinstance(entries, list | tuple):
-        entries = {entry: None for entry in entries if _is(_PLUGIN, entry)}
-    if not isinstance(entries, Mapping):
-        raise ValueError  # noqa: TRY004 - pydantic takes this one for a refusal
-    return {name: _command(command) for name, command in entries.items() if _is(_PLUGIN, name)}
+    if isinstance(entries, list | tuple) and all(isinstance(entry, str) for entry in entries):
+        entries = dict.fromkeys(entries)
+    return entries
 
 
 def _command(value: Any) -> tuple[str, ...]:
@@ -136,3 +131,8 @@ FLAG_WORD = BeforeValidator(_flag_word)
 TABLE = BeforeValidator(_table)
 COMMANDS = BeforeValidator(_commands)
 PACKAGES = BeforeValidator(_packages)
+
+Commands: TypeAlias = dict[
+    Annotated[str, Field(pattern=f"^{_PLUGIN}$")], Annotated[tuple[str, ...], BeforeValidator(_command)]
+]
+"""The command of each plugin; an empty one belongs to a plugin that is found by its name."""

@@ -20,7 +20,7 @@ from tidemill.app.http import build_app, load_extensions, server_config
 from tidemill.app.http.context import ClusterView, NodeView
 from tidemill.app.settings import SettingError, Settings
 from tidemill.app.settings_store import SETTINGS, read_cluster_settings
-from tidemill.app.tasking import Tasking
+from tidemill.app.tasking import Tasking, plugins_of
 from tidemill.base.clock import boot_clock
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_token
@@ -33,10 +33,15 @@ from tidemill.cluster.nodes import entry_of, node_name
 from tidemill.cluster.reports import Reporter
 from tidemill.cluster.standing import Event
 from tidemill.store import Locked, Store, Unavailable, open_store
+from tidemill.tasks.runner import Plugins
+from tidemill.tasks.runner.trial import try_plugins
 
 log = get_logger("tidemill.node")
 
 WATCH_POLL_S = 60.0
+
+UNANSWERED_MS = 60_000
+"""How long what was sent may stay without a receipt of the other machine, before a connection is given up."""
 
 START_S = 60.0
 """For how long a node that starts waits for a store that others keep busy."""
@@ -104,7 +109,9 @@ def address_of(settings: Settings) -> str:
 class Node:
     """One process of the cluster, as the HTTP routes see it."""
 
-    def __init__(self, settings: Settings, store: Store, token: str, key: str, started: int) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, token: str, key: str, started: int, plugins: Plugins
+    ) -> None:
         self.settings = settings
         self.store = store
         self.token = token
@@ -112,14 +119,15 @@ class Node:
         self._cas = 0
         self._timing = Timing(settings.ttl_s)
         self._heart = HeartThread(settings.store, token, key, self._timing, self._on_event)
-        self.tasking = Tasking(settings, store, self.name, token, self._heart.fence)
+        self.tasking = Tasking(settings, store, self.name, token, self._heart.fence, plugins)
         entry = entry_of(
             key,
             token,
             address=address_of(settings),
             slots=settings.slots,
             started=started,
-            plugins=self.tasking.plugins.names(),
+            plugins=plugins.names(),
+            broken=plugins.broken(),
         )
         self._listing = Listing(store, key, entry, self._heart.fence, self._timing)
         self._reporter = Reporter(store, self._heart, self._timing, key=key)
@@ -168,6 +176,7 @@ class Node:
                 alive=node.alive,
                 leader=node.token == leader,
                 plugins=node.plugins,
+                broken=node.broken,
             )
             for node in await self._list_nodes()
         ]
@@ -251,8 +260,11 @@ async def joined(settings: Settings, store: Store) -> AsyncIterator[Node]:
     """A node that has a name in the cluster and beats; it leaves at the end."""
     token = new_token()
     timing = Timing(settings.ttl_s)
+    plugins = plugins_of(settings)
+    # Before there is a lease to be kept, as it takes its time.
+    await try_plugins(plugins, settings.data.absolute() / "runners" / f"{token}-trial")
     key = await join(store, settings.name, settings.port, token, address_of(settings), timing)
-    node = Node(settings, store, token, key, await store.now())
+    node = Node(settings, store, token, key, await store.now(), plugins)
     try:
         await node.start()
         log.info("node.joined", name=node.name, token=token)
@@ -274,6 +286,7 @@ async def serving(
         yield task
     finally:
         app.state.leaving.set()
+        await node.tasking.dispatch.leave()
         server.should_exit = True
         await task
 
@@ -290,8 +303,12 @@ class _Server(uvicorn.Server):
 def listening(settings: Settings) -> Iterator[socket.socket]:
     """A bound socket. Having the port, we know that no other process of this address is alive."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as listener:
+    # Named as TCP: only then does asyncio send answers at once, and not after the caller's delayed receipt.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # A machine that is gone is noticed by pings that nobody takes; a worker that is just busy is not.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)
         try:
             listener.bind((settings.host, settings.port))
         except OSError as error:

@@ -209,6 +209,26 @@ class Settings(BaseModel):
         Field(ge=0.5, le=300),
         About("How long a lease outlives its last renewal", "seconds, from 0.5 to 300"),
     ] = 5.0
+    path_prefix: Annotated[
+        str,
+        Field(pattern=r"^(/[\w.~-]+)*$"),
+        About(
+            "Path under which a proxy serves the node",
+            "a path such as /tidemill, without a slash at its end; empty for none",
+        ),
+    ] = ""
+    worker_grace_s: Annotated[
+        float,
+        NUMBER,
+        Field(gt=0, le=60),
+        About("How long a remote worker may take to register", "seconds, more than 0 and at most 60"),
+    ] = 0.5
+    worker_message_mb: Annotated[
+        int,
+        NUMBER,
+        Field(ge=1, le=1024),
+        About("The largest message that is taken from a remote worker", "MiB, from 1 to 1024"),
+    ] = 64
     tls_cert: Annotated[
         Path | None, About("TLS certificate chain", "a PEM file, together with tls_key", _OWN_FILE)
     ] = None
@@ -260,7 +280,8 @@ class Settings(BaseModel):
         COMMANDS,
         About(
             "Plugins that tasks may use on the node",
-            "names with commas between, or a table of names with the command of each (text, a list, or null)",
+            "names with commas between, or a table of names with the command of each: text or a list, "
+            "[] for a plugin that is found by its name",
             _OWN_CODE,
         ),
     ] = Field(default_factory=dict)
@@ -281,6 +302,12 @@ class Settings(BaseModel):
         NUMBER_OR_NONE,
         About("Above how much memory a runner is replaced after a task", "megabytes, from 16, or none"),
     ] = 1024
+    payload_mb: Annotated[
+        int,
+        NUMBER,
+        Field(ge=1, le=1_048_576),
+        About("How large the payload of a job may be", "megabytes, from 1 to 1048576"),
+    ] = 4096
     gfs: Annotated[
         Gfs,
         FLAG_WORD,
@@ -358,8 +385,7 @@ def resolve(layers: Iterable[Layer]) -> Settings:
     try:
         settings = Settings.model_validate({name: entry.value for name, entry in given.items()})
     except ValidationError as error:
-        name = str(error.errors()[0]["loc"][0])
-        raise SettingError(name, given[name].value, given[name].origin, about(name).allowed) from None
+        raise _refusal(error, given) from None
     if (settings.tls_cert is None) != (settings.tls_key is None):
         lacking = "tls_key" if settings.tls_key is None else "tls_cert"
         raise SettingError(lacking, None, "default", about(lacking).allowed)
@@ -396,5 +422,15 @@ def has_display(environ: Mapping[str, str] = os.environ) -> bool:
 def _checked(name: str, value: Any, origin: str) -> Any:
     try:
         return Settings.model_validate({name: value}).model_dump(mode="json")[name]
-    except ValidationError:
-        raise SettingError(name, value, origin, about(name).allowed) from None
+    except ValidationError as error:
+        raise _refusal(error, {name: Given(value, origin)}) from None
+
+
+def _refusal(error: ValidationError, given: Layer) -> SettingError:
+    """Shows the value that is not allowed; of a table, just the entry."""
+    first = error.errors()[0]
+    name, *entry = map(str, first["loc"])
+    value = given[name].value
+    if entry:
+        value = first["input"] if entry[-1] == "[key]" else {entry[0]: first["input"]}
+    return SettingError(name, value, given[name].origin, about(name).allowed)

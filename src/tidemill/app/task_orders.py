@@ -31,7 +31,8 @@ _FROM_DOCUMENT = "document."
 
 
 class NewTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is asked for. `payload` is a function's call in base64, `not_before` milliseconds or ISO time."""
+    """What is asked for. `payload` is a function's call or a job's content in base64, `not_before`
+    milliseconds or ISO time."""
 
     queue: str
     params: Any = None

@@ -1,6 +1,6 @@
 """Tasks, queues and schedules as JSON: the same over HTTP and on the command line."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -91,9 +91,9 @@ def moments_view(schedule: Schedule, moments: Iterable[int]) -> list[dict[str, A
     return [{"at": moment, "local": local_time(moment, schedule.zone).isoformat()} for moment in moments]
 
 
-def limits_view(limits: NodeLimits) -> dict[str, Any]:
-    """What people have set for a node."""
-    return {"maxthreads": limits.maxthreads, "draining": limits.draining}
+def limits_view(limits: NodeLimits, token: str) -> dict[str, Any]:
+    """What people have set for a node, and whether its process, which has that token, was marked as dead."""
+    return {"maxthreads": limits.maxthreads, "draining": limits.draining, "dead": limits.dead == token}
 
 
 async def tasks_on(registry: Registry, node: str) -> int:
@@ -113,6 +113,9 @@ class Listed(Protocol):
     @property
     def plugins(self) -> tuple[str, ...]: ...
 
+    @property
+    def broken(self) -> Mapping[str, str]: ...
+
 
 def plugins_of_nodes(nodes: Iterable[Listed], here: Iterable[str] = ()) -> dict[str, list[str]]:
     """The plugins that nodes which are alive can run, and which nodes; those of `here` in any case."""
@@ -121,6 +124,19 @@ def plugins_of_nodes(nodes: Iterable[Listed], here: Iterable[str] = ()) -> dict[
         for name in node.plugins if node.alive else ():
             found.setdefault(name, []).append(node.name)
     return dict(sorted(found.items()))
+
+
+def plugin_rows(nodes: Sequence[Listed], here: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """All plugins of nodes which are alive: those that can run each, and why others that should cannot."""
+    known = plugins_of_nodes(nodes, here)
+    broken: dict[str, dict[str, str]] = {}
+    for node in nodes:
+        for name, reason in node.broken.items() if node.alive else ():
+            broken.setdefault(name, {})[node.name] = reason
+    return [
+        {"name": name, "nodes": known.get(name, []), "broken": broken.get(name, {})}
+        for name in sorted(known.keys() | broken.keys())
+    ]
 
 
 def _plain(value: Struct) -> dict[str, Any]:

@@ -214,6 +214,25 @@ class Keyring:
         self._next_read = started + self.MAX_AGE_S
 
 
+async def objection_to_worker(keyring: Keyring, token: str) -> str | None:
+    """Why the token does not open the door to workers; None if it does. Raises when the store is away."""
+    try:
+        caller = await _caller(keyring, token)
+    except Unauthorized as error:
+        return str(error)
+    if caller.roles.isdisjoint({Role.WORKER, Role.ADMIN}):
+        return f"the token {caller.name!r} does not have the role worker"
+    return None
+
+
+async def _caller(keyring: Keyring, token: str) -> Caller:
+    """Who that is. Where nobody needs a token, it does not matter what a worker says."""
+    try:
+        return await keyring.identify(None, changes=False)
+    except Unauthorized:
+        return await keyring.identify(token, changes=False)
+
+
 def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 

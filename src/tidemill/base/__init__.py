@@ -5,7 +5,7 @@ Read in this order:
 - `clock`    monotonic time that also counts while a machine sleeps; replaced in the simulator
 - `ids`      tokens, ids and nonces; seeded in the simulator
 - `service`  a role with a loop: start, stop, tick, wake
-- `log`      events with fields, through Python's logging
+- `log`      events with fields, through Python's logging; what comes again and again, seldom
 - `version`  the release
 - `bridge`   one event loop in a thread, for callers that are not async
 """

@@ -6,9 +6,14 @@ application says otherwise, and formatted by whatever it chose. The fields lie o
 """
 
 import logging
+import math
 from typing import Any
 
 import structlog
+
+from tidemill.base.clock import Clock, boot_clock
+
+SELDOM_S = 30.0
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
@@ -21,6 +26,29 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
         cache_logger_on_first_use=True,
     )
     return bound
+
+
+class Sparing:
+    """Tells of trouble that comes again and again: a warning when it begins and every `SELDOM_S`, the rest to
+    those who debug. Otherwise a store that is away would fill the disk."""
+
+    def __init__(self, log: structlog.stdlib.BoundLogger, clock: Clock = boot_clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._quiet_until = -math.inf
+
+    def warn(self, event: str, **fields: Any) -> None:
+        """The trouble goes on."""
+        now = self._clock()
+        if now < self._quiet_until:
+            self._log.debug(event, **fields)
+        else:
+            self._quiet_until = now + SELDOM_S
+            self._log.warning(event, **fields)
+
+    def over(self) -> None:
+        """It went well: what comes next is told at once."""
+        self._quiet_until = -math.inf
 
 
 def _as_record(_: Any, __: str, event: Any) -> tuple[tuple[str], dict[str, Any]]:

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from tidemill.base.errors import TidemillError
-from tidemill.base.log import get_logger
+from tidemill.base.log import Sparing, get_logger
 
 log = get_logger("tidemill.service")
 
@@ -15,9 +15,9 @@ class Service(ABC):
     """A loop around `tick`, with a start and a stop.
 
     `tick` does one round and says how many seconds may pass before the next; `wake` cuts that wait
-    short. An error that Tidemill can name is logged and the round repeated after `retry_s`; any
-    other error is logged, ends the service, and is raised by `stop`. `stop` may be called twice, or before
-    `start`.
+    short. An error that Tidemill can name is logged, seldom if it comes again and again, and the round
+    repeated after `retry_s`; any other error is logged, ends the service, and is raised by `stop`. `stop` may
+    be called twice, or before `start`.
     """
 
     name: str = "service"
@@ -27,6 +27,7 @@ class Service(ABC):
         self._wake = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
+        self._trouble = Sparing(log)
 
     @abstractmethod
     async def tick(self) -> float:
@@ -68,14 +69,16 @@ class Service(ABC):
 
     async def _guarded_tick(self) -> float:
         try:
-            return await self.tick()
+            delay = await self.tick()
         except TidemillError as error:
-            log.warning("service.round_failed", service=self.name, error=str(error), code=error.code)
+            self._trouble.warn("service.round_failed", service=self.name, error=str(error), code=error.code)
             return self.retry_s
         except Exception as error:
             # Whoever stops the service may do so much later.
             log.exception("service.ended", service=self.name, error=f"{type(error).__name__}: {error}")
             raise
+        self._trouble.over()
+        return delay
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tidemill.base.errors import TidemillError
-from tidemill.base.log import get_logger
+from tidemill.base.log import Sparing, get_logger
 from tidemill.cluster.errors import LeaseLost
 from tidemill.cluster.lease import Grant
 from tidemill.cluster.standing import Event, Gained, Lost
@@ -51,6 +51,7 @@ class Duty:
             task.cancel()
 
     async def _run(self, grant: Grant) -> None:
+        trouble = Sparing(log)
         done = False
         while not done:
             try:
@@ -59,7 +60,7 @@ class Duty:
             except (LeaseLost, Fenced):
                 return
             except TidemillError as error:
-                log.warning(
+                trouble.warn(
                     "duty.failed", duty=self._name, term=grant.term, code=error.code, error=str(error)
                 )
                 await asyncio.sleep(self._retry_s)

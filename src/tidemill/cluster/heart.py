@@ -13,7 +13,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from tidemill.base.clock import Clock, boot_clock
-from tidemill.base.log import get_logger
+from tidemill.base.log import Sparing, get_logger
 from tidemill.base.service import Service
 from tidemill.cluster.errors import NotLeader
 from tidemill.cluster.lease import Grant, Timing
@@ -76,7 +76,8 @@ class Heart(Service):
         self._last_sent: float | None = None
         self._due: float | None = None
         self._store_less_clock_ms = 0.0
-        self._leaving = self._missing = False
+        self._leaving = False
+        self._away = Sparing(log, clock)
         self._beats = self._missed = self._late = 0
         self._slowest_s = self._answers_s = self._skew_ms = self._skew_error_ms = 0.0
 
@@ -99,14 +100,11 @@ class Heart(Service):
                 )
         except (TimeoutError, StoreError) as error:
             self._missed += 1
-            # Once for a row of them: while the store is away there are several a second.
-            level = log.debug if self._missing else log.warning
-            self._missing = True
-            level("heart.beat_missed", error=str(error) or "no answer in time")
+            self._away.warn("heart.beat_missed", error=str(error) or "no answer in time")
             self._become(*lapse(self.standing, self._clock()))
             return self._next_try()
         answered = self._clock()
-        self._missing = False
+        self._away.over()
         self._note_answer(leases.get(LEADER), sent, answered)
         self._become(*observe(self.standing, leases, sent, answered, self.timing))
         return next_beat(self.standing, self._clock(), self._source.random(), self.timing)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from tidemill.base.clock import Clock, boot_clock
-from tidemill.base.log import get_logger
+from tidemill.base.log import Sparing, get_logger
 from tidemill.base.service import Service
 from tidemill.cluster.lease import Grant, Timing, granted
 from tidemill.store import Collection, Lease, Store, StoreError
@@ -55,6 +55,7 @@ class Keeper(Service, Generic[K]):
         self._timing = timing
         self._clock = clock
         self._store_time: tuple[int, float] | None = None
+        self._away = Sparing(log, clock)
 
     def store_now(self) -> int | None:
         """The store's time, as the last renewal told it; None when that is too long ago to go by."""
@@ -76,9 +77,10 @@ class Keeper(Service, Generic[K]):
                 seen = await self._store.renew(self._collection, terms, self._timing.ttl_ms)
         except (TimeoutError, StoreError) as error:
             told = str(error) or "no answer in time"
-            log.warning("leases.not_renewed", of=self._collection.name, count=len(held), error=told)
+            self._away.warn("leases.not_renewed", of=self._collection.name, count=len(held), error=told)
             self._drop(held)
             return min(self._timing.retry_s, _left(held, self._clock()))
+        self._away.over()
         for work in held:
             self._observe(work, seen.get(work.key), sent)
         self._drop(held)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from tidemill.base.errors import TidemillError
-from tidemill.base.log import get_logger
+from tidemill.base.log import Sparing, get_logger
 from tidemill.cluster.duty import Duty
 from tidemill.cluster.lease import Grant, Timing
 from tidemill.cluster.nodes import LEADER, LEASES, advertise, remove_silent
@@ -50,7 +50,7 @@ class Listing:
 
     async def _enter(self, term: int) -> None:
         """Write the entry; try until it is there, or until another term needs another."""
-        entered = False
+        entered, away = False, Sparing(log)
         while not entered:
             try:
                 await advertise(self._store, self._key, term, self._entry)
@@ -58,7 +58,7 @@ class Listing:
             except Fenced:
                 return
             except TidemillError as error:
-                log.warning("node.not_advertised", error=str(error), code=error.code)
+                away.warn("node.not_advertised", error=str(error), code=error.code)
                 await asyncio.sleep(self._timing.beat_s)
 
     async def _lead(self, grant: Grant) -> None:

@@ -3,7 +3,8 @@
 A node is alive while its lease stands. Its document says how to reach it:
 
     {"name": "vm-1", "token": "2c71…", "address": "http://10.0.0.5:7433", "slots": 8, "release": "0.1.0",
-     "started": 1794742498338, "pid": 4711, "handlers": ["files"], "plugins": ["words"]}
+     "started": 1794742498338, "pid": 4711, "handlers": ["files"], "plugins": ["words"],
+     "broken": {"acme:add": "plugin 'acme:add': there is no package 'acme' on this node"}}
 
 `expire` beside it tells when it was last heard of. The leader removes the entries of nodes that have
 been silent for long; to be wrong about that does no harm, since a node that comes back enters itself
@@ -12,7 +13,7 @@ again.
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -37,7 +38,8 @@ SILENT_LEASES = 6
 class Node(Struct, frozen=True):
     """An entry of the node list. Instants are the store's milliseconds.
 
-    `handlers` are those of partitions that run there, `plugins` those of tasks.
+    `handlers` are those of partitions that run there, `plugins` those of tasks; `broken` are plugins that
+    should run there and cannot, with the reason.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Node(Struct, frozen=True):
     alive: bool
     handlers: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
+    broken: Mapping[str, str] = {}  # msgspec gives each its own
 
     def entry(self) -> dict[str, str | int]:
         """The entry as the node list of a cluster state document shows it."""
@@ -74,6 +77,7 @@ def entry_of(
     started: int,
     handlers: Iterable[str] = (),
     plugins: Iterable[str] = (),
+    broken: Mapping[str, str] | None = None,
 ) -> Body:
     """What this process writes into its entry."""
     return {
@@ -86,6 +90,7 @@ def entry_of(
         "pid": os.getpid(),
         "handlers": sorted(handlers),
         "plugins": sorted(plugins),
+        "broken": dict(broken or {}),
     }
 
 
@@ -138,19 +143,23 @@ async def leader(store: Store) -> Document | None:
 
 
 def node_of(document: Document, now: int) -> Node:
+    """The node of an entry. A process that has just taken the name has not written the entry yet, and what is
+    there says when another began: then `started` is 0."""
     body = document.body
+    own = body.get("token", document.holder) == document.holder
     return Node(
         name=node_name(document.key),
         token=document.holder or "",
         address=str(body.get("address", "")),
         slots=int(body.get("slots", 0)),
         release=str(body.get("release", "")),
-        started=int(body.get("started", 0)),
+        started=int(body.get("started", 0)) if own else 0,
         expire=document.expire,
         term=document.term,
         alive=document.expire > now,
         handlers=tuple(body.get("handlers", ())),
         plugins=tuple(body.get("plugins", ())),
+        broken=dict(body.get("broken", {})),
     )
 
 

@@ -30,7 +30,7 @@ def check_collection(collection: Collection) -> None:
     for name, _ in collection.fields:
         if name in FACTS:
             raise BadRequest(f"field {name!r} of {collection.name} is a fact that every document has")
-    for index in collection.indexes:
+    for index in (*collection.indexes, *collection.sparse):
         for field in index:
             _known(collection, field)
 

@@ -40,12 +40,15 @@ class Collection(Struct, frozen=True, cache_hash=True):
     """A named set of documents, and the fields that can be searched, sorted and set by `claim`.
 
     Fields and indexes may be added from one release to the next; a field that older releases already
-    write as part of the body may not become a declared one without closing the store to them.
+    write as part of the body may not become a declared one without closing the store to them. A sparse
+    index holds those documents alone that have its first field, and costs the others nothing; it serves
+    whoever asks for values of that field.
     """
 
     name: str
     fields: tuple[tuple[str, FieldType], ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
+    sparse: tuple[tuple[str, ...], ...] = ()
 
     def type_of(self, field: str) -> FieldType | None:
         """The declared type of a field or fact, or None when it cannot be searched."""

@@ -4,6 +4,7 @@ StoreError
 ├─ Conflict          the write lost: another writer was first. Read again, decide again
 │  └─ Fenced         the lease behind the write is not ours any more. Stop acting
 ├─ OutcomeUnknown    the write may or may not have happened, and reading back could not tell
+├─ NoStore           nobody has made a store at that address
 ├─ Unavailable       the store cannot be reached or did not answer in time
 │  ├─ Locked         others kept the store busy for as long as we waited. Try again
 │  └─ ReadOnly       the store answers, but takes no writes: full disk, read-only file, standby
@@ -36,6 +37,12 @@ class OutcomeUnknown(StoreError):
     """The write was sent, its answer was lost, and what lies in the store does not tell its fate."""
 
     code = "store.unknown"
+
+
+class NoStore(StoreError):
+    """There is no store at that address, and it was not to be made. Nothing was written."""
+
+    code = "store.not_found"
 
 
 class Unavailable(StoreError):

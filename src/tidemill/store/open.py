@@ -22,13 +22,17 @@ def open_store(
     connections: int = 8,
     release: str = __version__,
     source: random.Random | None = None,
+    create: bool = True,
 ) -> Store:
     """The store at an address; nothing is touched before it is entered or opened.
+
+    One that is not there is made then or, without `create`, refused with `NoStore`.
 
     `memory:` is empty and private; `memory:name` is shared by all of this process that name it. A node's
     address, `http://host:port`, offers locks and semaphores alone.
     """
-    return Store(_backend(url, connections, release, timeout_s), timeout_s=timeout_s, source=source)
+    backend = _backend(url, connections, release, timeout_s, create)
+    return Store(backend, timeout_s=timeout_s, source=source)
 
 
 def absolute_url(url: str) -> str:
@@ -38,7 +42,7 @@ def absolute_url(url: str) -> str:
     return f"sqlite:///{Path(_sqlite_path(url)).absolute()}"
 
 
-def _backend(url: str, connections: int, release: str, timeout_s: float) -> Backend:
+def _backend(url: str, connections: int, release: str, timeout_s: float, create: bool) -> Backend:
     # Drivers are imported here and not above, so that `import tidemill` loads none of them.
     match urlsplit(url).scheme:
         case "memory":
@@ -46,13 +50,13 @@ def _backend(url: str, connections: int, release: str, timeout_s: float) -> Back
         case "sqlite":
             from tidemill.store.backends.sqlite import SqliteBackend
 
-            return SqliteBackend(_sqlite_path(url), release, timeout_s)
+            return SqliteBackend(_sqlite_path(url), release, timeout_s, create=create)
         case "postgresql" | "postgres":
             try:
                 from tidemill.store.backends.postgres import PostgresBackend
             except ImportError as error:
                 raise BadRequest("PostgreSQL needs its driver: pip install 'tidemill[postgres]'") from error
-            return PostgresBackend(url, release, connections)
+            return PostgresBackend(url, release, connections, create=create)
         case "http" | "https":
             from tidemill.store.backends.node import NodeBackend
 

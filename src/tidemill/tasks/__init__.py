@@ -18,8 +18,12 @@ Read in this order:
 - `order`      pure: from an order to a task
 - `queue`      queues, and the verbs on them
 - `registry`   the verbs on tasks: submit, look, cancel, try again, delete
+- `batches`    the numbered groups of a remote queue's tasks, seat by seat
+- `chains`     results that become tasks of another queue, exactly once
+- `parents`    what a job is told before its child goes
 - `claim`      pure: what a node claims
 - `room`       pure: of which queue a node has room for how much
+- `heads`      what comes first in a queue
 - `held`       a task in the hands of this node
 - `runner`     the processes that run tasks
 - `keeping`    from a task to a job, and from how that ended to a move
@@ -29,6 +33,7 @@ Read in this order:
 - `strays`     what a node has claimed without knowing it
 - `execution`  the node's loop: claim, run, write down, let go
 - `recovery`   the leader's care: orphans, and tasks that become due
+- `retention`  the leader's removal of tasks that ended long ago
 - `rounds`     how the leader's work is done when there is cause, and only then
 - `limits`     what people set for one node
 - `schedule`, `schedules`, `scheduler`   cron lines: pure, the verbs, the leader's part
@@ -36,7 +41,9 @@ Read in this order:
 - `call`       a function call as bytes
 - `waiting`    waiting for tasks to end
 - `handlers`   what is to be done when a function fails
-- `blobs`      what is too large for a document
+- `blobs`      what is too large for a document, whose it is, and when it goes
+- `intake`     content of any size as it arrives
+- `remote`     workers elsewhere, that take tasks over a WebSocket
 - `storetime`  the store's clock, seldom asked
 - `errors`     what can go wrong
 

@@ -1,15 +1,25 @@
 """Where a cluster keeps what is too large for a document, and how a value finds its way there and back.
 
 The address is a document that nodes write, so that whoever reaches the store finds the blobs.
+
+A blob belongs to the task after which it is named, `tasks/ID/…`, and goes with it. Another task may have it
+as its payload: the one that a result becomes, and the one that does what was to be done after a failure. Then
+it stays until neither task refers to it any more, whichever goes first.
 """
 
 import asyncio
 import base64
+from collections.abc import Container, Iterable
 from typing import Any, BinaryIO
 
+from tidemill.base.log import get_logger
 from tidemill.store import Collection, Conflict, Store
-from tidemill.store.blobs import INLINE_LIMIT, BlobRef, Blobs, open_blobs
+from tidemill.store.blobs import INLINE_LIMIT, BlobError, BlobRef, Blobs, open_blobs
 from tidemill.tasks.errors import BadTask
+from tidemill.tasks.order import child_id, handler_key, key_id
+from tidemill.tasks.task import TASKS, Task, task_of
+
+log = get_logger("tidemill.blobs")
 
 PLACES = Collection("places")
 _BLOBS = "blobs"
@@ -31,7 +41,7 @@ class Shelves:
     """The cluster's blobs, opened when first needed: at `url`, or where a node said that they are."""
 
     def __init__(self, store: Store, url: str | None = None) -> None:
-        self._store = store
+        self.store = store
         self._url = url
         self._blobs: Blobs | None = None
 
@@ -43,7 +53,7 @@ class Shelves:
         return self._blobs
 
     async def _announced(self) -> str:
-        found = await self._store.get(PLACES, _BLOBS)
+        found = await self.store.get(PLACES, _BLOBS)
         if found is None:
             raise BadTask(
                 f"this is larger than {INLINE_LIMIT:,} bytes, and no node has said where the cluster keeps "
@@ -78,3 +88,59 @@ def inline_content(value: Any) -> bytes | None:
     if isinstance(value, dict) and isinstance(value.get("base64"), str):
         return base64.b64decode(value["base64"])
     return None
+
+
+def blob_name(value: Any) -> str | None:
+    """The name of the blob that a document's value refers to; None for content that lies in the document."""
+    is_reference = isinstance(value, dict) and {"name", "size", "digest"} <= value.keys()
+    return str(value["name"]) if is_reference else None
+
+
+async def drop_blobs(shelves: Shelves, key: str, task: Task) -> None:
+    """Remove the blobs of a task whose document is gone, those of all its attempts. May be repeated.
+
+    Its heirs keep what they were given of it, and what it was given by another goes unless that one refers to
+    it. Each looks for the other when it has gone itself: of two who go at once, one removes what they shared.
+    What cannot be removed is left behind, as is what a crash leaves, or a node that has lost the task puts
+    there later. No document refers to that, and nothing sweeps it up.
+    """
+    if not _may_have_blobs(task):
+        return
+    children = [child_id(key, attempt) for attempt in range(1, task.attempt + 1)]
+    others = await shelves.store.get_many(TASKS, [key, key_id(handler_key(key)), *children])
+    if key in others:
+        return  # it was made anew under the same key, and what is there goes with that one
+    given = {blob_name(other.body.get("payload")) for other in others.values()}
+    borrowed = await _borrowed(shelves.store, key, task)
+    try:
+        blobs = await shelves.open()
+        await asyncio.to_thread(_drop, blobs, f"tasks/{key}", borrowed, given)
+    except BadTask:
+        pass  # no node has said where blobs are, so it has none
+    except (BlobError, OSError) as error:
+        log.warning("task.blobs_left", task=key, error=str(error))
+
+
+def _may_have_blobs(task: Task) -> bool:
+    """Whether it is worth to look: what earlier attempts left is not in the document any more."""
+    return task.attempt > 1 or task.crashes > 0 or bool(_referred(task))
+
+
+def _referred(task: Task) -> set[str]:
+    names = map(blob_name, (task.payload, task.result, task.stdout, task.stderr))
+    return {name for name in names if name is not None}
+
+
+async def _borrowed(store: Store, key: str, task: Task) -> list[str]:
+    """The payload, if it was made for another task that does not refer to it, or is gone."""
+    name = blob_name(task.payload)
+    if name is None or not name.startswith("tasks/") or name.startswith(f"tasks/{key}/"):
+        return []
+    owner = await store.get(TASKS, name.split("/")[1])
+    return [] if owner is not None and name in _referred(task_of(owner)) else [name]
+
+
+def _drop(blobs: Blobs, folder: str, others: Iterable[str], kept: Container[str | None]) -> None:
+    for name in [*(entry.name for entry in blobs.entries(folder)), *others]:
+        if name not in kept:
+            blobs.delete(name)

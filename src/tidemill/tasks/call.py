@@ -93,13 +93,11 @@ def origin_of(payload: bytes) -> Origin | None:
 
 
 def run(payload: bytes) -> tuple[int, bytes]:
-    """Do the call; a status and the outcome. Never raises what the function raises, nor `SystemExit`."""
+    """Do the call; a status and the outcome. Never raises what the function raises, `SystemExit` included."""
     try:
         call = _call.decode(payload)
         args, kwargs = pickle.loads(call.arguments)
         return SUCCEEDED, returned(_function(call.function)(*args, **kwargs))
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
         return FAILED, _encode(_raised(error))
 
@@ -109,21 +107,30 @@ def returned(value: Any) -> bytes:
     return _encode(Outcome(_pickled(value)))
 
 
-def read_outcome(content: bytes) -> tuple[Any, BaseException | None]:
-    """What the call returned, or what it raised."""
+def read_outcome(content: bytes) -> tuple[Any, Exception | None]:
+    """What the call returned, or what it raised, as far as that may be raised here."""
     outcome = _outcome.decode(content)
     if outcome.returned is not None:
         return pickle.loads(outcome.returned), None
-    error: BaseException = TaskFailed(outcome.text)
+    error: Exception = TaskFailed(outcome.text)
     if outcome.raised is not None:
         try:
             loaded = pickle.loads(outcome.raised)
         except Exception as unreadable:
             error.add_note(f"what it raised cannot be read here: {unreadable}")
         else:
-            error = loaded if isinstance(loaded, BaseException) else error
+            error = raisable(loaded) if isinstance(loaded, BaseException) else error
     error.__cause__ = RemoteTraceback(outcome.text)
     return None, error
+
+
+def raisable(error: BaseException) -> Exception:
+    """The error, or one in its place if it would end whoever raises it: that was for its runner."""
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, SystemExit):
+        return TaskFailed(f"the function called sys.exit({'' if error.code is None else repr(error.code)})")
+    return TaskFailed(f"the function raised {traceback.format_exception_only(error)[-1].strip()}")
 
 
 def _function(pickled: bytes) -> Callable[..., Any]:

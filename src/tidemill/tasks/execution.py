@@ -20,8 +20,9 @@ from tidemill.base.errors import TidemillError
 from tidemill.base.log import get_logger
 from tidemill.base.service import Service
 from tidemill.cluster import Grant, Timing, list_nodes
-from tidemill.store import Collection, Store, StoreError, eq, le, one_of
+from tidemill.store import Collection, Store, StoreError
 from tidemill.tasks.claim import Choice, Seat, claim_of, in_turn, served
+from tidemill.tasks.heads import anything_waits, lowest_rank
 from tidemill.tasks.held import Held
 from tidemill.tasks.keeping import Keeping, discard
 from tidemill.tasks.ledger import Ledger
@@ -32,11 +33,9 @@ from tidemill.tasks.registry import SIGNALS
 from tidemill.tasks.room import Room
 from tidemill.tasks.rounds import lasting
 from tidemill.tasks.runner.job import Ending, Finished, Job, Stream, Untouched
-from tidemill.tasks.status import QUEUED
 from tidemill.tasks.storetime import StoreTime
 from tidemill.tasks.strays import give_back_strays
 from tidemill.tasks.task import (
-    DELAYED,
     TASKS,
     Event,
     GivenBack,
@@ -189,6 +188,7 @@ class Execution(Service):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self.held.clear()  # what could not be given back is lost with its lease
 
     async def _last_round(self) -> None:
         """Let a claim that is under way come to its end: broken off, it might take what nobody knows of."""
@@ -225,7 +225,7 @@ class Execution(Service):
         if self.trouble is not None and self._clock() < self._well_at:
             return self._well_at - self._clock()
         self.trouble = None
-        if not told and not await self._anything_waits():
+        if not told and not await anything_waits(self._store, [queue.name for queue in self._queues]):
             return FALLBACK_S
         self._round += 1
         for queue in in_turn(self._queues, self._round):
@@ -233,12 +233,6 @@ class Execution(Service):
             if room > 0:
                 await self._claim(queue, room)
         return FALLBACK_S
-
-    async def _anything_waits(self) -> bool:
-        """Look at the heads of all queues."""
-        names = [queue.name for queue in self._queues]
-        where = (one_of("queue", names), eq("status", QUEUED), le("rank", DELAYED - 1))
-        return bool(names) and await self._store.count(TASKS, *where, limit=1) > 0
 
     async def _refresh(self) -> None:
         """Learn what queues there are, and what people have set for this node."""
@@ -251,14 +245,14 @@ class Execution(Service):
             raise
         unknown = frozenset(one.name for one in found if one.plugin and not self._knows(one.plugin))
         for name in sorted(unknown - self.unknown):
-            log.warning("queue.ignored", queue=name, reason="its plugin is not one that this node may run")
+            log.warning("queue.ignored", queue=name, reason="its plugin is not one that this node can run")
         self.unknown = unknown
         self._queues = [queue for queue in found if queue.name not in unknown]
 
     # Claiming
 
     async def _claim(self, queue: Queue, room: int) -> None:
-        rank = await self._lowest_rank(queue) if queue.sort == "lifo" else None
+        rank = await lowest_rank(self._store, queue.name) if queue.sort == "lifo" else None
         if queue.sort == "lifo" and rank is None:
             return
         sent = self._clock()
@@ -284,11 +278,6 @@ class Execution(Service):
 
     def _maxthreads(self) -> int | None:
         return self._place.maxthreads if self._limits.maxthreads is None else self._limits.maxthreads
-
-    async def _lowest_rank(self, queue: Queue) -> int | None:
-        where = (eq("queue", queue.name), eq("status", QUEUED), le("rank", DELAYED - 1))
-        page = await self._store.find(TASKS, *where, sort=("rank",), limit=1, fields=("rank",))
-        return int(page.documents[0].body["rank"]) if page.documents else None
 
     async def _count_nodes(self) -> None:
         """How many nodes there are, from memory if that is fresh enough."""

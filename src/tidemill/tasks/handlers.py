@@ -23,7 +23,7 @@ from tidemill.cluster import Grant, Timing
 from tidemill.store import Claim, Collection, Document, Store, Term, Write
 from tidemill.tasks.errors import IllegalMove, KeyTaken, NoSuchQueue, NoSuchTask
 from tidemill.tasks.idle import ensure_queue
-from tidemill.tasks.order import Order
+from tidemill.tasks.order import Order, handler_key
 from tidemill.tasks.queue import Queue, get_queue, update_queue
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.status import CANCELLED, FAILED, ORPHANED, TERMINATED, is_ended
@@ -145,7 +145,7 @@ class Handlers:
         """Have the call done as a task. That it is there already is what an earlier leader left."""
         await ensure_queue(self._store, Queue(name=LEADER_QUEUE, kind="function", nodes=(self._node,)))
         await self._move_queue()
-        order = Order(queue=LEADER_QUEUE, key=f"handler:{key}", payload=handler.payload, parent=key)
+        order = Order(queue=LEADER_QUEUE, key=handler_key(key), payload=handler.payload, parent=key)
         try:
             made, _ = await self._registry.submit(order)
         except KeyTaken:

@@ -1,5 +1,7 @@
 """A task in the hands of this node."""
 
+from msgspec.structs import replace
+
 from tidemill.cluster import Grant
 from tidemill.store import Document, Fence
 from tidemill.tasks.queue import Queue
@@ -26,6 +28,7 @@ class Held:
         "queue",
         "since",
         "task",
+        "worker",
     )
 
     def __init__(self, document: Document, queue: Queue, grant: Grant, since: float = 0.0) -> None:
@@ -45,6 +48,19 @@ class Held:
         """When its runner began, on this node's clock."""
         self.progress: Progress | None = None
         """What is to be written down of its progress."""
+        self.worker: str | None = None
+        """The remote worker that has it."""
+
+    def read(self, document: Document) -> None:
+        """Take in what somebody else wrote meanwhile."""
+        self.document, self.task = document, task_of(document)
+        if self.worker is not None:
+            self.give_to(self.worker)
+
+    def give_to(self, worker: str) -> None:
+        """That remote worker has it, as its next move will say."""
+        self.worker = worker
+        self.task = replace(self.task, worker=worker)
 
     @property
     def fence(self) -> Fence:

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from tidemill.cluster import Node, list_nodes
 from tidemill.store import Store, one_of
-from tidemill.tasks.errors import BadTask, QueueExists
-from tidemill.tasks.limits import NodeLimits, read_all_limits
+from tidemill.tasks.errors import BadTask, NodeGone, QueueExists
+from tidemill.tasks.limits import NodeLimits, read_all_limits, read_limits
 from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import Queue, create_queue, get_queue
 from tidemill.tasks.status import LIVE, QUEUED
@@ -50,6 +50,15 @@ async def ensure_queue(store: Store, queue: Queue) -> None:
             raise BadTask(f"queue {queue.name!r} is for {found.kind} tasks, not {queue.kind} tasks") from None
 
 
+async def check_node(store: Store, name: str) -> None:
+    """Raises `NodeGone` when no process of that name would take a task."""
+    node = next((node for node in await list_nodes(store) if node.name == name), None)
+    if node is None or not node.alive:
+        raise NodeGone(f"node {name!r} is not alive; take one of idle_nodes()")
+    if (await read_limits(store, name)).dead == node.token:
+        raise NodeGone(f"node {name!r} was marked as dead; `tidemill node undrain {name}` takes that back")
+
+
 async def read_idle(store: Store) -> list[Idle]:
     """The nodes that could take more tasks right now, by name."""
     nodes = await list_nodes(store)
@@ -72,10 +81,12 @@ def idle_of(nodes: Iterable[Node], limits: Mapping[str, NodeLimits], busy: Mappi
 async def _busy(store: Store, nodes: list[str]) -> Counter[str]:
     """How many tasks each node has in hands, or waiting for it alone."""
     queues = {node_queue(name).name: name for name in nodes}
-    live = await store.find(TASKS, one_of("status", LIVE), limit=MOST, fields=("node",))
-    busy = Counter(str(found.body.get("node")) for found in live.documents)
+    # Those that wait first: one that is claimed meanwhile is seen twice, and not missed; it counts once.
+    where: dict[str, str] = {}
     if queues:
-        where = (one_of("queue", list(queues)), one_of("status", [QUEUED]))
-        waiting = await store.find(TASKS, *where, limit=MOST, fields=("queue",))
-        busy.update(queues[str(found.body["queue"])] for found in waiting.documents)
-    return busy
+        mine = (one_of("queue", list(queues)), one_of("status", [QUEUED]))
+        waiting = await store.find(TASKS, *mine, limit=MOST, fields=("queue",))
+        where = {found.key: queues[str(found.body["queue"])] for found in waiting.documents}
+    live = await store.find(TASKS, one_of("status", LIVE), limit=MOST, fields=("node",))
+    where |= {found.key: str(found.body.get("node")) for found in live.documents}
+    return Counter(where.values())

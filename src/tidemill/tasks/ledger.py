@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from tidemill.base.log import get_logger
+from tidemill.base.log import Sparing, get_logger
 from tidemill.store import BadRequest, Document, Done, Outcome, Store, StoreError, Write
 from tidemill.tasks.errors import IllegalMove
 from tidemill.tasks.held import Held
@@ -47,6 +47,7 @@ class Ledger:
         self._some = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._away = Sparing(log)
 
     def put(self, held: Held, event: Event) -> None:
         """Write this move down soon. A start that has not been written when the end comes is left out."""
@@ -87,9 +88,11 @@ class Ledger:
         except BadRequest as error:
             self._take_apart(standing, error)
         except StoreError as error:
-            log.warning("tasks.not_written", count=len(standing), error=str(error), code=error.code)
+            self._away.warn("tasks.not_written", count=len(standing), error=str(error), code=error.code)
             self._put_back(standing)
             await asyncio.sleep(RETRY_S)
+        else:
+            self._away.over()
 
     def _take_apart(self, batch: Sequence[tuple[Held, list[Event]]], error: BadRequest) -> None:
         """One of them cannot be stored as it is, so nothing was: find it, and let it fail with the reason."""
@@ -155,7 +158,7 @@ class Ledger:
             held.lost = True
             self._settled(held)
             return False
-        held.document, held.task = found, task_of(found)
+        held.read(found)
         return True
 
     def _put_back(self, batch: Sequence[tuple[Held, list[Event]]]) -> None:

@@ -26,6 +26,10 @@ class NodeLimits(Struct, frozen=True, omit_defaults=True):
     """The token of the process that was marked; another one of the same name is not meant."""
 
 
+TAKING_TASKS: dict[str, Any] = {"draining": False, "dead": None}
+"""The changes by which a node takes tasks again, whatever kept it from that."""
+
+
 async def read_limits(store: Store, node: str) -> NodeLimits:
     """What is set for that node; nothing, if nobody set anything."""
     found = await store.get(NODE_LIMITS, node)

@@ -19,6 +19,7 @@ PRIORITY = 1_000_000
 MOMENT_MS = 2**43
 
 _KEYS = uuid.UUID("5f0f3c1e-6d5b-4a0b-9a57-3d9b6c1f5a11")
+_CHILDREN = uuid.UUID("8a0f8a3e-2b7c-4c55-9d6a-6a1f0c7be2d4")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -48,6 +49,16 @@ def key_id(key: str) -> str:
     return str(uuid.uuid5(_KEYS, key))
 
 
+def handler_key(task: str) -> str:
+    """The key of the task that does what is to be done because that one ended badly."""
+    return f"handler:{task}"
+
+
+def child_id(parent: str, attempt: int) -> str:
+    """The id of the task that the result of that attempt becomes."""
+    return str(uuid.uuid5(_CHILDREN, f"{parent}/{attempt}"))
+
+
 def order_id(order: Order) -> str:
     if order.key is not None:
         return key_id(order.key)
@@ -59,7 +70,7 @@ def checked(order: Order) -> Order:
     wrong = [
         (order.params is not None and not isinstance(order.params, dict), "params must be a JSON object"),
         ((why := objection(order.params)) is not None, f"params cannot be kept: {why}"),
-        (not _fits(order.params), f"params have more than {PARAMS_BYTES:,} bytes; put them in a blob"),
+        (not _fits(order.params), _TOO_LARGE),
         (
             order.key is not None and not 0 < len(order.key) <= KEY_CHARACTERS,
             "key must be 1 to 200 characters",
@@ -67,6 +78,10 @@ def checked(order: Order) -> Order:
         (order.status != QUEUED and not is_parked(order.status), _STATUS),
         (not -PRIORITY <= order.priority <= PRIORITY, f"priority must be within {PRIORITY:,} of 0"),
         (order.not_before is not None and not 0 <= order.not_before < MOMENT_MS, "not_before is no moment"),
+        (
+            not (_is_text(order.key) and _is_text(order.description)),
+            "key and description must be Unicode text",
+        ),
         (len(order.description or "") > TEXT_CHARACTERS, f"description is longer than {TEXT_CHARACTERS:,}"),
     ]
     for is_wrong, message in wrong:
@@ -76,6 +91,15 @@ def checked(order: Order) -> Order:
 
 
 _STATUS = "status must be -2, or a negative code that keeps a task from being claimed: -4, or less than -6"
+_TOO_LARGE = (
+    f"params have more than {PARAMS_BYTES:,} bytes; leave what is large elsewhere and give its path or URL, "
+    "or send it as the payload of a remote job"
+)
+
+
+def _is_text(text: str | None) -> bool:
+    """Half of a surrogate pair, as it comes from bytes that are no text, is none."""
+    return text is None or text.encode(errors="replace").decode() == text
 
 
 def _fits(params: Any) -> bool:

@@ -67,12 +67,20 @@ def _write(held: Held, piece: Piece) -> Write:
     return Write(LOGS, key, body, None, held.fence)
 
 
-async def remove_pieces(store: Store, task: str) -> None:
-    """Remove what all attempts at the task have left, also those whose node died. May be repeated."""
-    while True:
-        page = await store.find(LOGS, ge("key", f"{task}/"), lt("key", f"{task}/~"), limit=100, fields=())
-        await store.write([Write(LOGS, found.key, None, found.revision) for found in page.documents])
-        if page.cursor is None:
+async def remove_pieces(store: Store, *tasks: str) -> None:
+    """Remove what all attempts at the tasks have left, also those whose node died. May be repeated.
+
+    Many tasks cost one look: there are pieces of hardly any but those that run.
+    """
+    wanted, prefixes = set(tasks), [f"{task}/" for task in tasks]
+    cursor: str | None = None
+    while wanted:
+        where = ge("key", min(prefixes)), lt("key", f"{max(prefixes)}~")
+        page = await store.find(LOGS, *where, limit=100, fields=(), cursor=cursor)
+        ours = [found for found in page.documents if found.key.rsplit("/", 3)[0] in wanted]
+        await store.write([Write(LOGS, found.key, None, found.revision) for found in ours])
+        cursor = page.cursor
+        if cursor is None:
             return
 
 

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 OrphanPolicy: TypeAlias = Literal["requeue", "mark"]
+StuckPolicy: TypeAlias = Literal["requeue", "fail", "ignore"]
 
 
 class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -12,7 +13,8 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
 
     `attempts` is how many times a task may fail or be stopped before that is its end, and `crashes` how many
     times whatever runs it may die. `orphans` says what becomes of tasks whose node is lost: they are queued
-    again, or marked for somebody to look at.
+    again, or marked for somebody to look at. `stuck` says what becomes of a job of which its remote worker
+    has given no sign for `stuck_s`: another worker gets it, it has failed, or nothing.
     """
 
     attempts: int = 1
@@ -24,6 +26,12 @@ class Policy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     grace_s: float = 5.0
     memory_mb: int | None = None
     output_mb: int = 256
+    stuck_s: float = 600.0
+    stuck: StuckPolicy = "requeue"
+
+
+REMOTE = {"attempts": 3, "crashes": 10}
+"""What a queue of remote jobs has unless it is told otherwise: a job goes to another worker if one fails."""
 
 
 JITTER = 0.25

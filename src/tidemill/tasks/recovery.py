@@ -37,7 +37,8 @@ class Recovery:
 
     def __init__(self, store: Store, token: str, timing: Timing, source: random.Random | None = None) -> None:
         self._store = store
-        self._token = token
+        # Apart from what this node works on: a worker that comes back with an orphan must see the difference.
+        self._holder = f"{token}/recovery"
         self._timing = timing
         self._source = source or random.Random()
 
@@ -66,7 +67,7 @@ class Recovery:
 
     async def _take(self) -> list[Document]:
         """Only what nobody holds is taken, so these are the orphans."""
-        claim = Claim((one_of("status", LIVE),), self._token, self._timing.ttl_ms, BATCH)
+        claim = Claim((one_of("status", LIVE),), self._holder, self._timing.ttl_ms, BATCH)
         return await self._store.claim(TASKS, claim)
 
     async def _recover(self, orphans: Sequence[Document]) -> None:

@@ -6,7 +6,9 @@ at the same time one reads again and decides again.
 
 import itertools
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -28,14 +30,19 @@ from tidemill.store import (
     eq,
     one_of,
 )
-from tidemill.tasks.errors import IllegalMove, KeyTaken, NoSuchTask, QueueInUse
+from tidemill.tasks.batches import Batches
+from tidemill.tasks.blobs import Shelves, drop_blobs
+from tidemill.tasks.errors import BadTask, IllegalMove, KeyTaken, NoSuchTask, QueueInUse
 from tidemill.tasks.order import Order, checked, key_id, order_id, task_for
+from tidemill.tasks.parents import tell_parents
 from tidemill.tasks.pieces import remove_pieces
 from tidemill.tasks.policy import Policy
-from tidemill.tasks.queue import QUEUES, Queue, get_queue
-from tidemill.tasks.status import LIVE, QUEUED, is_ended, is_live
+from tidemill.tasks.queue import DEFAULT, QUEUES, Queue, get_queue, list_queues
+from tidemill.tasks.schedules import list_schedules
+from tidemill.tasks.status import LIVE, QUEUED, is_ended, is_live, is_parked
 from tidemill.tasks.storetime import StoreTime
 from tidemill.tasks.task import (
+    ONWARD,
     TASKS,
     CancelAsked,
     Event,
@@ -74,10 +81,16 @@ class Registry:
     """Tasks and queues in a store. Made once per process; safe to use from many coroutines."""
 
     def __init__(
-        self, store: Store, time: StoreTime | None = None, source: random.Random | None = None
+        self,
+        store: Store,
+        time: StoreTime | None = None,
+        source: random.Random | None = None,
+        shelves: Shelves | None = None,
     ) -> None:
         self.store = store
+        self.shelves = shelves or Shelves(store)
         self.time = time or StoreTime(store)
+        self.batches = Batches(store, self.time)
         self._source = source or random.Random()
         self._known: dict[str, tuple[Queue, float]] = {}
         self._places = itertools.count()
@@ -92,24 +105,43 @@ class Registry:
     async def submit_all(
         self, orders: Sequence[Order], *, fence: Fence | None = None
     ) -> list[tuple[str, Task]]:
-        """Make many tasks, in their order. When this raises, those that could be made may be there.
+        """Make many tasks, in their order. When this raises, those that could be made may be there; a
+        `KeyTaken` says which were.
 
         An order with an `id` that exists already counts as carried out: it is a repeat. With a `fence`, as a
         task has that makes others, raises `Fenced` when that has passed.
         """
-        for name in dict.fromkeys(order.queue for order in orders):
-            await self._know(name)
+        queues = {name: await self.queue(name) for name in dict.fromkeys(order.queue for order in orders)}
         now = await self.time.now()
         made = [(order_id(order), task_for(checked(order), now, self._place())) for order in orders]
+        done: list[str] = []
         for start in range(0, len(made), CHUNK):
-            await self._create(orders[start : start + CHUNK], made[start : start + CHUNK], fence)
+            part = slice(start, start + CHUNK)
+            made[part] = await self._seated(made[part], queues)
+            await self._create(orders[part], made[part], fence, done)
         return made
 
+    async def _seated(
+        self, made: Sequence[tuple[str, Task]], queues: Mapping[str, Queue]
+    ) -> list[tuple[str, Task]]:
+        """Those of remote queues with their batch. One that turns out a repeat leaves its seat empty."""
+        wanted = Counter(task.queue for _, task in made if queues[task.queue].kind == "remote")
+        seats = {name: iter(await self.batches.seats(queues[name], n)) for name, n in wanted.items()}
+        return [
+            (
+                key,
+                msgspec.structs.replace(task, batch=next(seats[task.queue])) if task.queue in seats else task,
+            )
+            for key, task in made
+        ]
+
     async def _create(
-        self, orders: Sequence[Order], made: Sequence[tuple[str, Task]], fence: Fence | None
+        self, orders: Sequence[Order], made: Sequence[tuple[str, Task]], fence: Fence | None, done: list[str]
     ) -> None:
+        """Write these, and add to `done` the ids of those that were."""
         writes = [Write(TASKS, key, body_of(task), None, fence) for key, task in made]
         outcomes = await self.store.write(writes)
+        done += [key for (key, _), outcome in zip(made, outcomes, strict=True) if isinstance(outcome, Done)]
         for order, (key, _), outcome in zip(orders, made, outcomes, strict=True):
             if isinstance(outcome, Done):
                 continue
@@ -118,13 +150,13 @@ class Registry:
             if fence is not None and await self.store.get(TASKS, key) is None:
                 raise Fenced(f"task {fence.key} has passed on, and can make no others")
             if order.key is not None:
-                raise KeyTaken(order.key, key)
+                raise KeyTaken(order.key, key, done)
 
     def _place(self) -> int:
         return next(self._places) % _PLACES
 
-    async def _know(self, name: str) -> Queue:
-        """The queue, from memory when it was seen a moment ago."""
+    async def queue(self, name: str) -> Queue:
+        """The queue, from memory when it was seen a moment ago. Raises `NoSuchQueue`."""
         queue, since = self._known.get(name, (None, 0.0))
         if queue is None or self.time.clock() - since > KNOWN_S:
             queue = await get_queue(self.store, name)
@@ -141,8 +173,8 @@ class Registry:
         """The task of that id or key. Raises `NoSuchTask`."""
         if not 0 < len(name) <= 200:
             raise NoSuchTask("a task's id or key has 1 to 200 characters")
-        ids = (name, key_id(name))
         try:
+            ids = (name, key_id(name))
             found = await self.store.get_many(TASKS, ids)
         except ValueError as error:
             raise NoSuchTask(str(error)) from error
@@ -179,29 +211,38 @@ class Registry:
         return await self.change(name, RetryAsked())
 
     async def park(self, name: str, status: int) -> Found:
-        """Keep a queued task from being claimed, under a negative code of the caller's."""
+        """Keep a queued task from being claimed, under a negative code of the caller's. Raises `BadTask`."""
+        if not is_parked(status):
+            raise BadTask(f"status is {status}, and must be -4 or a code less than -6")
         return await self.change(name, Parked(status))
 
-    async def delete(self, name: str) -> None:
-        """Remove a task that is not in the hands of a node."""
+    async def delete(self, name: str) -> Found:
+        """Remove a task that is not in the hands of a node; returns it as it was."""
         for _ in range(_ATTEMPTS):
             key, task, document = await self.get(name)
             if is_live(task.status):
                 raise IllegalMove(f"task {key} is in the hands of node {task.node}; cancel it first")
+            if task.rank == ONWARD:
+                raise IllegalMove(f"the result of task {key} is still to become a task of {task.onward!r}")
+            await tell_parents(self.store, [(key, task)], await self.time.now())
             try:
                 await self.store.delete(TASKS, key, expect=document.revision)
             except Conflict:
                 continue
-            return await remove_pieces(self.store, key)
+            await remove_pieces(self.store, key)
+            await drop_blobs(self.shelves, key, task)
+            return key, task, document
         raise Conflict(f"task {name} changes too fast to be deleted")
 
-    async def change(self, name: str, event: Event) -> Found:
-        """Make one move of one task, whoever else writes."""
+    async def change(self, name: str, event: Event, *, release: bool = False) -> Found:
+        """Make one move of one task, whoever else writes. With `release`, whoever had it has it no more."""
         for _ in range(_ATTEMPTS):
             key, task, document = await self.get(name)
             after = await self._moved(task, event)
             try:
-                revision = await self.store.replace(TASKS, key, body_of(after), expect=document.revision)
+                revision = await self.store.replace(
+                    TASKS, key, body_of(after), expect=document.revision, release=release
+                )
             except Conflict:
                 continue
             return key, after, msgspec.structs.replace(document, revision=revision)
@@ -209,14 +250,26 @@ class Registry:
 
     async def cancel_all(self, *where: Condition) -> Many:
         """Cancel every task that matches and has not ended."""
-        return await self._change_all(CancelAsked(), where, lambda task: not is_ended(task.status))
+        cancel = partial(self._change_batch, CancelAsked())
+        return await self._change_all(cancel, where, lambda task: not is_ended(task.status))
 
     async def retry_all(self, *where: Condition) -> Many:
         """Queue every task that matches and has ended."""
-        return await self._change_all(RetryAsked(), where, lambda task: is_ended(task.status))
+        retry = partial(self._change_batch, RetryAsked())
+        return await self._change_all(
+            retry, where, lambda task: is_ended(task.status) and task.rank != ONWARD
+        )
+
+    async def delete_all(self, *where: Condition) -> Many:
+        """Remove every task that matches; refused are those that wait for their turn, or run, or whose result
+        is still to become a task."""
+        return await self._change_all(self._delete_batch, where, lambda _: True)
 
     async def _change_all(
-        self, event: Event, where: Sequence[Condition], concerned: Callable[[Task], bool]
+        self,
+        change: Callable[[Sequence[Document]], Awaitable[int]],
+        where: Sequence[Condition],
+        concerned: Callable[[Task], bool],
     ) -> Many:
         changed = refused = 0
         batch: list[Document] = []
@@ -224,10 +277,21 @@ class Registry:
             if concerned(task_of(document)):
                 batch.append(document)
             if len(batch) == CHUNK:
-                done = await self._change_batch(event, batch)
+                done = await change(batch)
                 changed, refused, batch = changed + done, refused + len(batch) - done, []
-        done = await self._change_batch(event, batch)
+        done = await change(batch)
         return Many(changed + done, refused + len(batch) - done)
+
+    async def _delete_batch(self, documents: Sequence[Document]) -> int:
+        """Remove those of them that may be, and that nobody changes meanwhile. Returns how many were."""
+        idle = [found for found in documents if _is_idle(task_of(found))]
+        await tell_parents(self.store, [(found.key, task_of(found)) for found in idle], await self.time.now())
+        outcomes = await self.store.write([Write(TASKS, found.key, None, found.revision) for found in idle])
+        gone = [found for found, outcome in zip(idle, outcomes, strict=True) if isinstance(outcome, Done)]
+        await remove_pieces(self.store, *(found.key for found in gone))
+        for found in gone:
+            await drop_blobs(self.shelves, found.key, task_of(found))
+        return len(gone)
 
     async def _change_batch(self, event: Event, documents: Sequence[Document]) -> int:
         """Change these; those that somebody else changes meanwhile one by one. Returns how many were."""
@@ -257,13 +321,27 @@ class Registry:
     # Queues
 
     async def delete_queue(self, name: str) -> None:
-        """Remove a queue whose tasks have all ended."""
+        """Remove a queue whose tasks have all ended, and that no schedule creates tasks for."""
         queue = await get_queue(self.store, name)
+        if name == DEFAULT:
+            raise QueueInUse(f"queue {name!r} is always there; pause it instead")
         waiting = await self.count(eq("queue", name), one_of("status", [QUEUED, *LIVE]), limit=1)
         if waiting:
             raise QueueInUse(f"queue {name!r} has tasks that wait or run; cancel them first")
+        for schedule in await list_schedules(self.store):
+            if schedule.queue == name and not schedule.paused:
+                told = f"schedule {schedule.name!r} creates tasks for queue {name!r}"
+                raise QueueInUse(f"{told}; pause or delete the schedule first")
+        for other in await list_queues(self.store):
+            if other.becomes == name:
+                raise QueueInUse(f"results of queue {other.name!r} become jobs of {name!r}")
         await self.store.delete(QUEUES, name, expect=queue.revision)
         self.forget()
+
+
+def _is_idle(task: Task) -> bool:
+    """Whether nobody has anything to do with it, unless somebody asks for it."""
+    return task.status not in (QUEUED, *LIVE) and task.rank != ONWARD
 
 
 async def ring(store: Store, node: str) -> None:

@@ -5,7 +5,8 @@ stderr) and adds others. Instants are the store's milliseconds. Who holds the ta
 which term are facts of the document, beside its body; the term is the task's fence.
 
 `rank` and `turn` say what is claimed first: the lowest rank, and there the lowest turn. A task that must wait
-has the rank `DELAYED`, and the moment at which it is due as its turn.
+has the rank `DELAYED`, and the moment at which it is due as its turn. One that has ended is claimed no more:
+its rank is the moment at which it ended, so that what ended first is found first.
 """
 
 from typing import Any, TypeAlias
@@ -24,6 +25,7 @@ from tidemill.tasks.status import (
     ORPHANED,
     QUEUED,
     RUNNING,
+    SUCCEEDED,
     TERMINATED,
     is_ended,
     is_live,
@@ -42,10 +44,17 @@ TASKS = Collection(
         ("batch", "integer"),
     ),
     indexes=(("queue", "status", "rank", "turn"), ("status", "node")),
+    sparse=(("batch", "queue", "status"),),
 )
 
 DELAYED = 2**40
 """The rank of what is not due yet. No priority reaches it."""
+
+ONWARD = 2**50
+"""The rank of what has ended with a result that is still to become a task of another queue."""
+
+DEMOTION = 4_000_000
+"""How much lower in rank a job is for each time that a worker failed at it: below all that never failed."""
 
 TURN_BITS = 20
 """A turn is a millisecond and, below it, the place among those who came in it."""
@@ -64,7 +73,9 @@ class Task(Struct, frozen=True, omit_defaults=True, kw_only=True):
     `payload` and `result` are what a function task carries, inline or as the reference of a blob, and so are
     outputs once they are large. `attempt` counts how often it was run; `errors` and `crashes` how often that
     ended badly, by its own fault and by the death of whatever ran it. `place` is its turn once it is due, and
-    `avoided` how often its last node has left it for others since.
+    `avoided` how often its last node has left it for others since. A job has a remote `worker` while it runs;
+    `last_worker` failed at it last, and `demotion` is what that costs it. `onward` is the queue of which its
+    result becomes a task, and `child` the id of that task once it was made.
     """
 
     queue: str
@@ -99,12 +110,18 @@ class Task(Struct, frozen=True, omit_defaults=True, kw_only=True):
     cancel: bool = False
     submitter: str | None = None
     handler: str | None = None
+    worker: str | None = None
+    last_worker: str | None = None
+    demotion: int = 0
+    onward: str | None = None
+    child: str | None = None
 
 
 class Started(Struct, frozen=True):
-    """Its runner has begun with it."""
+    """Its runner has begun with it, or that remote worker."""
 
     node: str
+    worker: str | None = None
 
 
 class Reported(Struct, frozen=True):
@@ -122,6 +139,24 @@ class Finished(Struct, frozen=True):
     stderr: Any = None
     exit_code: int | None = None
     reason: str | None = None
+    onward: str | None = None
+
+
+class Delivered(Struct, frozen=True):
+    """A worker that had lost its connection brings the result of an attempt that was given up, or is its own.
+
+    Whoever has the task in hands by now comes too late with theirs.
+    """
+
+    result: Any
+    worker: str
+    onward: str | None = None
+
+
+class PassedOn(Struct, frozen=True):
+    """Its result has become that task."""
+
+    child: str
 
 
 class Crashed(Struct, frozen=True):
@@ -179,6 +214,8 @@ Event: TypeAlias = (
     Started
     | Reported
     | Finished
+    | Delivered
+    | PassedOn
     | Crashed
     | Stopped
     | GivenBack
@@ -195,7 +232,7 @@ def move(task: Task, event: Event, policy: Policy, now: int, chance: float = 0.5
 
     `chance`, from 0 to 1, spreads retries in time.
     """
-    if isinstance(event, CancelAsked | RetryAsked | Parked | Due):
+    if isinstance(event, CancelAsked | RetryAsked | Parked | Due | Delivered | PassedOn):
         moved = _asked(task, event, now)
     else:
         moved = _run(task, event, policy, now, chance) if is_live(task.status) else None
@@ -207,8 +244,8 @@ def move(task: Task, event: Event, policy: Policy, now: int, chance: float = 0.5
 def _run(task: Task, event: Event, policy: Policy, now: int, chance: float) -> Task | None:
     """What whoever has the task in hands does with it."""
     match event:
-        case Started(node) if task.status == CLAIMED:
-            return replace(task, status=RUNNING, node=node, begun=now, avoided=0, mtime=now)
+        case Started(node, worker) if task.status == CLAIMED:
+            return replace(task, status=RUNNING, node=node, worker=worker, begun=now, avoided=0, mtime=now)
         case Reported(progress):
             return replace(task, progress=progress, mtime=now)
         case Finished(status) if status > 0:
@@ -233,12 +270,17 @@ def _asked(task: Task, event: Event, now: int) -> Task | None:
             return replace(task, cancel=True, reason=reason, mtime=now)
         case CancelAsked(reason) if waits:
             return _end(replace(task, reason=reason), CANCELLED, now)
-        case RetryAsked() if is_ended(task.status) or is_parked(task.status):
+        case RetryAsked() if (is_ended(task.status) and task.rank != ONWARD) or is_parked(task.status):
             return queued(_fresh(task), now)
         case Parked(status) if is_parked(status) and waits:
             return replace(task, status=status, mtime=now)
+        case Delivered(result, worker, onward) if task.status == QUEUED or is_live(task.status):
+            done = replace(task, attempt=task.attempt + 1, result=result, worker=worker, reason=None)
+            return _end(_onward(done, onward), SUCCEEDED, now)
+        case PassedOn(child) if task.rank == ONWARD:
+            return replace(task, rank=task.ended or now, child=child, mtime=now)
         case Due() if task.status == QUEUED and task.rank == DELAYED:
-            return replace(task, rank=-task.priority, turn=task.place, mtime=now)
+            return replace(task, rank=_rank(task), turn=task.place, mtime=now)
         case _:
             return None
 
@@ -247,6 +289,8 @@ _MOVES: dict[type, str] = {
     Started: "started",
     Reported: "said to be that far",
     Finished: "finished",
+    Delivered: "given a result",
+    PassedOn: "said to have passed on its result",
     Crashed: "counted as crashed",
     Stopped: "stopped",
     GivenBack: "given back",
@@ -265,12 +309,22 @@ def queued(task: Task, now: int, *, due: int | None = None) -> Task:
         task,
         status=QUEUED,
         node=None,
-        rank=DELAYED if waits else -task.priority,
+        worker=None,
+        rank=DELAYED if waits else _rank(task),
         turn=(due or 0) << TURN_BITS if waits else task.place,
         not_before=due if waits else None,
         begun=None,
         mtime=now,
     )
+
+
+def _rank(task: Task) -> int:
+    return task.demotion - task.priority
+
+
+def _onward(task: Task, onward: str | None) -> Task:
+    """With a result that is to become a task of that queue, if there is one."""
+    return task if onward is None else replace(task, rank=ONWARD, onward=onward, child=None)
 
 
 def _finished(task: Task, event: Finished, policy: Policy, now: int, chance: float) -> Task:
@@ -284,7 +338,7 @@ def _finished(task: Task, event: Finished, policy: Policy, now: int, chance: flo
         reason=event.reason,
     )
     if event.status != FAILED:
-        return _end(done, event.status, now)
+        return _end(_onward(done, event.onward), event.status, now)
     return _again(replace(done, errors=task.errors + 1), FAILED, policy, now, chance)
 
 
@@ -302,7 +356,15 @@ def _again(task: Task, status: int, policy: Policy, now: int, chance: float) -> 
     if task.cancel or task.errors >= policy.attempts:
         return _end(task, status, now)
     due = now + backoff_ms(policy, task.errors, chance)
-    return queued(replace(task, last_node=task.node), now, due=due)
+    return queued(_failed_there(task, demoted=True), now, due=due)
+
+
+def _failed_there(task: Task, *, demoted: bool = False) -> Task:
+    """It remembers where that was; a job that a worker failed at comes after those that none did."""
+    if task.worker is None:
+        return replace(task, last_node=task.node)
+    lower = DEMOTION if demoted and task.demotion < DELAYED // 2 else 0
+    return replace(task, last_worker=task.worker, demotion=task.demotion + lower)
 
 
 def _crashed(task: Task, event: Crashed, policy: Policy, now: int, chance: float) -> Task:
@@ -322,13 +384,17 @@ def _crashed(task: Task, event: Crashed, policy: Policy, now: int, chance: float
         return _end(done, ORPHANED, now)
     if crashes >= policy.crashes:
         return _end(done, ORPHANED if event.node_lost else FAILED, now)
-    # A node that is lost takes its tasks with it through no fault of theirs: they need not wait.
-    due = None if event.node_lost and crashes == 1 else now + backoff_ms(policy, crashes, chance)
-    return queued(replace(done, last_node=task.node), now, due=due)
+    # A node or a worker that is lost takes its tasks with it through no fault of theirs: they need not wait.
+    blameless = event.node_lost or task.worker is not None
+    due = None if blameless and crashes == 1 else now + backoff_ms(policy, crashes, chance)
+    # The worker of a node that is lost has not failed.
+    there = done if event.node_lost and task.worker is not None else _failed_there(done)
+    return queued(there, now, due=due)
 
 
 def _end(task: Task, status: int, now: int) -> Task:
-    return replace(task, status=status, ended=now, mtime=now, cancel=False)
+    rank = ONWARD if task.rank == ONWARD else now
+    return replace(task, status=status, rank=rank, ended=now, mtime=now, cancel=False)
 
 
 def _fresh(task: Task) -> Task:
@@ -341,6 +407,9 @@ def _fresh(task: Task) -> Task:
         progress=None,
         errors=0,
         crashes=0,
+        demotion=0,
+        onward=None,
+        child=None,
         ended=None,
         exit_code=None,
         reason=None,

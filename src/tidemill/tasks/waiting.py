@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from tidemill.base.log import get_logger
+from tidemill.base.log import Sparing, get_logger
 from tidemill.store import Document, Store, StoreError
 from tidemill.tasks.status import is_ended
 from tidemill.tasks.task import TASKS
@@ -40,6 +40,7 @@ class Waiting:
         self._some = asyncio.Event()
         self._wake: Callable[[], None] = lambda: None
         self._turn = CHUNK
+        self._away = Sparing(log)
 
     def add(self, *tasks: str) -> None:
         """Wait for these too."""
@@ -57,7 +58,7 @@ class Waiting:
             try:
                 await self._watch()
             except StoreError as error:
-                log.warning("waiting.store", error=str(error), code=error.code)
+                self._away.warn("waiting.store", error=str(error), code=error.code)
                 await asyncio.sleep(RETRY_S)
 
     async def _watch(self) -> None:
@@ -66,6 +67,7 @@ class Waiting:
             while True:
                 await self._some.wait()
                 found = await self._look()
+                self._away.over()
                 if self._awaited:
                     await asyncio.sleep(_pause_s(len(self._awaited), found))
                     await watch.wait()

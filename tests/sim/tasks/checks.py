@@ -61,6 +61,9 @@ class TaskChecks(Checks):
         self.began: Counter[str] = Counter()
         """How often a task was begun; with `recorded`, how often what came of that was written down."""
         self.recorded: Counter[str] = Counter()
+        self.clients: set[str] = set()
+        """Under which names clients write; whoever else does is a node."""
+        self.removed = 0
         self._queues = queues
         self._maxthreads = maxthreads
         self._events = 0
@@ -68,6 +71,7 @@ class TaskChecks(Checks):
         """Every task that there ever was, and whether it must still be there."""
         self._keys: dict[str, str] = {}
         self._ended: Counter[str] = Counter()
+        self._latest: dict[str, Task] = {}
         self._recovering: dict[str, int] = {}
         server.on_task = self.changed
 
@@ -110,12 +114,13 @@ class TaskChecks(Checks):
             if write.collection.name == TASKS.name and write.body is None:
                 self._made[write.key] = False
                 self._ended.pop(write.key, None)
+                self._check_removed(write.key, self._latest.pop(write.key))
             if write.collection == LOGS and write.body is not None:
                 self._check_piece(write.key)
 
     def changed(self, before: Document | None, after: Document) -> None:
         """A task has a new version."""
-        task = task_of(after)
+        task = self._latest[after.key] = task_of(after)
         if before is None:
             self._check_made(after.key, task)
             return
@@ -135,6 +140,18 @@ class TaskChecks(Checks):
         self._made[key] = True
         if task.key is not None and self._keys.setdefault(task.key, key) != key:
             raise Breach(f"{key} and {self._keys[task.key]} have the key {task.key}")
+
+    def _check_removed(self, key: str, was: Task) -> None:
+        """Anybody removes what nobody has in hands; a node only what its queue keeps no longer."""
+        if is_live(was.status):
+            raise Breach(f"{key} was removed while a node had it in hands")
+        keep_s = self._queues[was.queue].keep_s
+        age_ms = self.server.now_ms() - (was.ended or 0)
+        if self.writer not in self.clients and not (
+            is_ended(was.status) and keep_s is not None and age_ms >= 1000 * keep_s
+        ):
+            raise Breach(f"{key} was removed before its time, at {was.status}")
+        self.removed += self.writer not in self.clients
 
     def _check_claim(self, before: Document, was: Task, after: Document, task: Task) -> None:
         if before.expire > self.server.now_ms():
@@ -162,7 +179,9 @@ class TaskChecks(Checks):
     def _check_move(self, before: Document, was: Task, after: Document, task: Task) -> None:
         """A move that a task can make, by one who may make it."""
         key, policy, now = after.key, self._queues[task.queue].policy, self.server.now_ms()
-        holds = self.writer == before.holder or not is_live(was.status)
+        # The leader holds what it recovers under a name of its own.
+        holder = (before.holder or "").removesuffix("/recovery")
+        holds = self.writer == holder or not is_live(was.status)
         recovered = self._recovering.get(key) == before.term
         event = explain(was, task, policy, now, holds=holds, recovered=recovered)
         if event is None and not holds:

@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from tidemill.tasks.errors import IllegalMove
 from tidemill.tasks.policy import Policy
-from tidemill.tasks.status import CLAIMED, FAILED, RUNNING, is_live
+from tidemill.tasks.status import CLAIMED, FAILED, RUNNING, is_ended, is_live
 from tidemill.tasks.task import (
     DELAYED,
+    ONWARD,
     CancelAsked,
     Crashed,
     Due,
@@ -85,6 +86,7 @@ def _leads(before: Task, event: Event, after: Task, policy: Policy, now: int) ->
 
 
 def _timeless(task: Task) -> Task:
-    """The task without the instants of its last change; its turn counts unless that is one."""
+    """The task without the instants of its last change; its rank and its turn count unless they are such."""
+    rank = 0 if is_ended(task.status) and task.rank != ONWARD else task.rank
     turn = 0 if task.rank == DELAYED else task.turn
-    return replace(task, turn=turn, mtime=0, begun=None, ended=None, not_before=None)
+    return replace(task, rank=rank, turn=turn, mtime=0, begun=None, ended=None, not_before=None)

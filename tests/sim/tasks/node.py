@@ -19,7 +19,10 @@ from tidemill.tasks.claim import Choice, Seat
 from tidemill.tasks.execution import Execution, Place
 from tidemill.tasks.keeping import Keeping
 from tidemill.tasks.recovery import Promotion, Recovery
+from tidemill.tasks.registry import Registry
+from tidemill.tasks.retention import Retention
 from tidemill.tasks.runner.job import Job
+from tidemill.tasks.storetime import StoreTime
 from tidemill.tasks.task import TASKS
 
 if TYPE_CHECKING:
@@ -60,8 +63,13 @@ class TaskNode(SimNode):
         key = await self._patiently(lambda: join(store, self.name, 1, self.token, self.name, self.timing))
         entry = entry_of(key, self.token, address=self.name, slots=SLOTS, started=0)
         listing = Listing(store, key, entry, self._lead_fence, self.timing)
-        recovery = Recovery(store, self.token, self.timing, self.random)
-        self._duties = [Duty("recovery", recovery.lead), Duty("promotion", Promotion(store).lead)]
+        registry = Registry(store, StoreTime(store, self.loop.time), self.random)
+        leading = {
+            "recovery": Recovery(store, self.token, self.timing, self.random).lead,
+            "promotion": Promotion(store).lead,
+            "retention": Retention(registry, self._lead_fence).lead,
+        }
+        self._duties = [Duty(duty, lead) for duty, lead in leading.items()]
 
         def on_event(event: Event) -> None:
             self.loop.world.note(self.name, repr(event))

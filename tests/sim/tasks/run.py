@@ -15,7 +15,7 @@ from sim.tasks.client import SimClient
 from sim.tasks.node import MAXTHREADS, TaskNode
 from sim.world import SimLoop
 from tidemill.store import Document
-from tidemill.tasks import execution
+from tidemill.tasks import execution, queue, retention
 from tidemill.tasks.limits import NODE_LIMITS
 from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import Queue
@@ -34,10 +34,19 @@ LET_GO_WITHIN_S = 30.0
 LIMITS = {"node1": 1, "node2": 6}
 """What people have set for nodes; others go by their own settings."""
 
+KEEP_S = 25.0
+"""Longer than any request is under way."""
+
 OFTEN = Policy(attempts=3, crashes=4, backoff_s=0.5)
 QUEUES = [
     Queue(name="narrow", plugin="any", threads=2, policy=OFTEN),
-    Queue(name="wide", plugin="any", sort="lifo", policy=Policy(crashes=2, backoff_s=0.2, timeout_s=6.0)),
+    Queue(
+        name="wide",
+        plugin="any",
+        sort="lifo",
+        keep_s=KEEP_S,
+        policy=Policy(crashes=2, backoff_s=0.2, timeout_s=6.0),
+    ),
     Queue(name="late", plugin="any", threads=3, policy=Policy(attempts=2, backoff_s=1.0, orphans="mark")),
 ]
 
@@ -58,7 +67,7 @@ class TaskSimulation(Simulation):
         self.plan = replace(self.plan, clocks=clocks, troubles=troubles)
         self.world.after_event.clear()
         server = TaskServer(lambda: EPOCH_MS + int(self.world.now * 1000))
-        queues = {queue.name: queue for queue in QUEUES}
+        queues = {one.name: one for one in QUEUES}
         self.server = server
         self.tasks = TaskChecks(self.world, server, queues, lambda node: LIMITS.get(node, MAXTHREADS))
         self.checks = self.tasks
@@ -119,6 +128,7 @@ class TaskSimulation(Simulation):
     def _make_client(self, at: int) -> SimClient:
         loop = SimLoop(self.world, f"client{at}", 50.0, self.world.random.uniform(0.9, 1.1))  # type: ignore[abstract]
         count = self.plan.tasks // CLIENTS + at
+        self.tasks.clients.add(loop.name)
         client = SimClient(loop, lambda: self._connect_as(loop, loop.name), self.tasks, QUEUES, count)
         client.boot()
         return client
@@ -152,13 +162,14 @@ class TaskSimulation(Simulation):
 
 @contextmanager
 def coarse_times() -> Iterator[None]:
-    """What nodes do many times a second would be most of the time of a run."""
-    before = execution.SWEEP_S, execution.GAP_S
-    execution.SWEEP_S, execution.GAP_S = 0.4, 0.3
+    """What nodes do many times a second would be most of the time of a run, and what they do once a minute
+    would never happen."""
+    before = execution.SWEEP_S, execution.GAP_S, retention.LOOK_S, queue.LEAST_KEEP_S
+    execution.SWEEP_S, execution.GAP_S, retention.LOOK_S, queue.LEAST_KEEP_S = 0.4, 0.3, 5.0, KEEP_S
     try:
         yield
     finally:
-        execution.SWEEP_S, execution.GAP_S = before
+        execution.SWEEP_S, execution.GAP_S, retention.LOOK_S, queue.LEAST_KEEP_S = before
 
 
 def simulate_tasks(seed: int) -> Verdict:

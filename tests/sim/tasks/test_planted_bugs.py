@@ -1,5 +1,6 @@
 """The simulator finds bugs about tasks that are known to be there."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -17,6 +18,7 @@ from tidemill.tasks.held import Held
 from tidemill.tasks.ledger import Ledger
 from tidemill.tasks.recovery import Promotion, Recovery
 from tidemill.tasks.registry import SIGNALS
+from tidemill.tasks.retention import Retention
 from tidemill.tasks.status import CLAIMED, LIVE, is_live
 from tidemill.tasks.task import TASKS, task_of
 
@@ -130,3 +132,17 @@ def test_a_cancel_that_nobody_looks_for_is_found(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("tidemill.tasks.execution.ANYWAY_S", 3600.0)
 
     assert "are not done" in found(lambda seed: TaskSimulation(seed, backend_type=DeafBackend).run())
+
+
+def test_a_removal_at_whatever_revision_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may have queued the task again since it was looked at."""
+
+    async def remove(retention: Retention, over: Sequence[Document]) -> int:
+        await asyncio.sleep(5.0)
+        now = await retention._store.get_many(TASKS, [one.key for one in over])
+        return await true_remove(retention, list(now.values()))
+
+    true_remove = Retention._remove
+    monkeypatch.setattr(Retention, "_remove", remove)
+
+    assert found(saying="was removed")

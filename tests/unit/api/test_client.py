@@ -16,9 +16,9 @@ import tidemill
 from tidemill.api.asking import ask
 from tidemill.api.client import Client, NodeHandle
 from tidemill.store import Store
-from tidemill.tasks.errors import BadTask
+from tidemill.tasks.errors import BadTask, NodeGone
 from tidemill.tasks.handlers import HANDLERS
-from tidemill.tasks.limits import change_limits
+from tidemill.tasks.limits import TAKING_TASKS, change_limits
 from upnode import UpNode, upnode
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes do not have the tests
@@ -43,11 +43,15 @@ def doomed(cluster: Client, folder: Path) -> Iterator[UpNode]:
     with upnode(cluster.url, folder, "vm-3") as node:
         until(lambda: "vm-3" in idle(cluster))
         yield node
-    until(lambda: "vm-3" not in idle(cluster))
+    until(lambda: not is_alive(cluster, "vm-3"))  # else the next of that name would have to take another
 
 
 def idle(cluster: Client) -> list[str]:
     return [node.name for node in cluster.idle_nodes()]
+
+
+def is_alive(cluster: Client, name: str) -> bool:
+    return name in [node.name for node in cluster.nodes() if node.alive]
 
 
 def until(holds: Callable[[], Any]) -> Any:
@@ -69,6 +73,15 @@ def name() -> str:
 def node_of(cluster: Client, name: str) -> NodeHandle:
     found: list[NodeHandle] = until(lambda: [node for node in cluster.idle_nodes() if node.name == name])
     return found[0]
+
+
+def change(cluster: Client, name: str, **changes: Any) -> None:
+    """What people set for a node."""
+
+    async def set_(store: Store) -> None:
+        await change_limits(store, name, **changes)
+
+    ask(cluster.url, set_)
 
 
 def handlers_left(cluster: Client) -> int:
@@ -101,7 +114,10 @@ def test_a_busy_node_is_not_idle_until_it_is_done(cluster: Client) -> None:
 
 def test_no_node_is_idle_before_there_is_one(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
-    with tidemill.connect(url) as cluster:
+    tidemill.SharedContext(url, "any").set("made", True)
+    with pytest.warns(UserWarning, match="no node"):
+        alone = tidemill.connect(url)
+    with alone as cluster:
         assert cluster.idle_nodes(wait=False) == []
         assert cluster.idle_nodes(timeout_s=0.05) == []
         with concurrent.futures.ThreadPoolExecutor(1) as thread:
@@ -110,30 +126,51 @@ def test_no_node_is_idle_before_there_is_one(tmp_path: Path) -> None:
                 assert [node.name for node in waiting.result(60)] == ["vm-1"]
 
 
-@pytest.mark.long
 def test_a_node_that_is_marked_dead_takes_nothing_more(cluster: Client, doomed: UpNode) -> None:
     node = node_of(cluster, doomed.name)
-    node.submit(name).result(60)  # so that it has its queue
+    change(cluster, doomed.name, draining=True)
+    waiting = node.submit(name)
     arrived: NodeHandle = pickle.loads(pickle.dumps(node))
     arrived.mark_dead()
+    change(cluster, doomed.name, draining=False)
     others = idle(cluster)
     where = set(cluster.map(lambda _: name(), range(8)))
-    waiting = node.submit(name)
-    node.mark_dead()
 
     assert others == ["vm-1", "vm-2"]
     assert doomed.name not in where
     with pytest.raises(concurrent.futures.CancelledError):
         waiting.result(60)
+    with pytest.raises(NodeGone, match="marked as dead"):
+        node.submit(name)
+
+
+def test_a_mark_is_taken_back_by_people_and_by_the_next_process(
+    cluster: Client, doomed: UpNode, folder: Path
+) -> None:
+    node = node_of(cluster, doomed.name)
+    node.mark_dead()
+    change(cluster, doomed.name, **TAKING_TASKS)
+    taken_back = node.submit(name).result(60)
+    node.mark_dead()
+    doomed.kill()
+    until(lambda: not is_alive(cluster, doomed.name))
+    with upnode(cluster.url, folder, doomed.name):
+        assert node.submit(name).result(60) == taken_back == doomed.name
+
+
+def test_a_node_that_is_gone_is_told_at_once(cluster: Client, doomed: UpNode) -> None:
+    node = node_of(cluster, doomed.name)
+    doomed.kill()
+    until(lambda: not is_alive(cluster, doomed.name))
+
+    with pytest.raises(NodeGone, match="'vm-3' is not alive"):
+        node.submit(name)
 
 
 def test_a_draining_node_is_not_idle(cluster: Client) -> None:
-    async def drain(store: Store, draining: bool) -> None:
-        await change_limits(store, "vm-1", draining=draining)
-
-    ask(cluster.url, lambda store: drain(store, True))
+    change(cluster, "vm-1", draining=True)
     others = idle(cluster)
-    ask(cluster.url, lambda store: drain(store, False))
+    change(cluster, "vm-1", draining=False)
 
     assert others == ["vm-2"]
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -18,7 +19,7 @@ import tidemill
 from tidemill.api.asking import ask
 from tidemill.api.client import Client
 from tidemill.api.executor import TaskFuture
-from tidemill.store import BadRequest, Store, Unavailable
+from tidemill.store import BadRequest, NoStore, Store, Unavailable
 from tidemill.tasks.call import RemoteTraceback, TaskFailed
 from tidemill.tasks.errors import NoSuchTask
 from tidemill.tasks.queue import Queue, create_queue, update_queue
@@ -116,10 +117,12 @@ def test_a_function_that_cannot_be_sent_is_refused_at_once(client: Client) -> No
 
 
 def test_leaving_python_ends_the_task_and_not_the_runner(client: Client) -> None:
-    error = client.submit(sys.exit, 3).exception(60)
+    left = client.submit(sys.exit, 3)
+    error = left.exception(60)
 
-    assert isinstance(error, SystemExit)
-    assert error.code == 3
+    assert isinstance(error, TaskFailed)
+    assert str(error) == "the function called sys.exit(3)"
+    assert task_of(client.url, left.id).status == 2
 
 
 def test_large_arguments_and_results_go_and_come(client: Client) -> None:
@@ -336,3 +339,22 @@ def test_a_function_may_submit_others_which_are_its_children(client: Client) -> 
 def test_an_address_that_leads_nowhere_is_refused(url: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         tidemill.Executor(url)
+
+
+@pytest.mark.parametrize("make", [tidemill.Executor, tidemill.connect])
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, make: Callable[[str], Any]) -> None:
+    path = tmp_path / "mistyped" / "store.db"
+    with pytest.raises(NoStore, match=f"there is no store at {path}; name another, or start a node there"):
+        make(f"sqlite:///{path}")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("make", [tidemill.Executor, tidemill.connect])
+def test_a_store_without_nodes_is_warned_of(tmp_path: Path, make: Callable[[str], Any]) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    make_queue(url, Queue(name="functions", kind="function"))
+    with pytest.warns(UserWarning, match="no node runs on this store"):
+        executor = make(url)
+    executor.submit(twice, 1)
+    executor.shutdown(cancel_futures=True)

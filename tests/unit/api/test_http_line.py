@@ -16,6 +16,7 @@ from tidemill.api.http_line import BATCH, BATCH_BYTES, _batches
 from tidemill.app.tokens import Role, create_token
 from tidemill.store import BadRequest, Store
 from tidemill.tasks.errors import BadTask, NoSuchQueue, NoSuchTask
+from tidemill.tasks.queue import Queue, create_queue
 from upnode import UpNode, upnode
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes do not have the tests
@@ -63,8 +64,9 @@ def test_what_needs_the_store_says_so(through: Client) -> None:
         future = through.submit(lambda: tidemill.current().context)
         with pytest.raises(BadTask, match="address of a store"):
             future.on_failure_or_timeout(print)
-        with pytest.raises(BadTask, match="name the store"):
-            through.idle_nodes()
+        for use in (through.idle_nodes, through.nodes, through.context):
+            with pytest.raises(BadTask, match="address of the cluster's store"):
+                use()
         with pytest.raises(RuntimeError, match="did not name a store"):
             future.result(60)
 
@@ -88,8 +90,11 @@ def test_only_those_with_the_role_may_send_functions(tmp_path: Path) -> None:
     async def tokens(store: Store) -> list[str]:
         return [(await create_token(store, str(role), [role]))[1] for role in (Role.FUNCTION, Role.OPERATOR)]
 
-    with tidemill.Executor(url):  # makes the store and the queue
-        function, operator = ask(url, tokens)
+    async def make(store: Store) -> list[str]:
+        await create_queue(store, Queue(name="functions", kind="function"))
+        return await tokens(store)
+
+    function, operator = ask(url, make)
     with upnode(url, tmp_path, "vm-1") as node:
         with tidemill.Executor(node.address, token=function) as executor:
             assert executor.submit(pow, 2, 3).result(60) == 8

@@ -13,10 +13,16 @@ from tidemill.app.settings import Settings
 from tidemill.cluster.figures import Alarm
 from tidemill.store import Store, open_store
 from tidemill.tasks.blobs import Shelves
+from tidemill.tasks.claim import Seat
 from tidemill.tasks.registry import Registry
+from tidemill.tasks.remote.dispatch import Dispatch
 from tidemill.tasks.runner import Plugins
 
 URL = "http://127.0.0.1:7433"
+
+
+async def _welcome(_token: str) -> str | None:
+    return None
 
 
 class StillTasking:
@@ -26,6 +32,7 @@ class StillTasking:
         self.registry = Registry(store)
         self.shelves = Shelves(store)
         self.plugins = Plugins(programs={"words": ["perl", "word_count.pl"]})
+        self.dispatch = Dispatch(self.registry, Seat("alpha", "token-a", 5000), self.shelves, _welcome)
 
 
 class StillNode:

@@ -38,12 +38,13 @@ def given(name: str, value: Any) -> Settings:
         ),
         ("plugins", "a, b", {"a": (), "b": ()}),
         ("plugins", {"a": "/opt/a --fast 'x y'"}, {"a": ("/opt/a", "--fast", "x y")}),
-        ("plugins", {"a": ["/opt/a", "x y"], "b": None}, {"a": ("/opt/a", "x y"), "b": ()}),
+        ("plugins", {"a": ["/opt/a", "x y"], "b": None, "c": []}, {"a": ("/opt/a", "x y"), "b": (), "c": ()}),
         ("plugins", '{"a": "/opt/a"}', {"a": ("/opt/a",)}),
         ("task_runner", "/usr/bin/task_runner", Path("/usr/bin/task_runner")),
         ("runner_tasks", "1", 1),
         ("runner_memory_mb", 16, 16),
         ("runner_memory_mb", "none", None),
+        ("payload_mb", "1", 1),
         ("gfs", "auto", "auto"),
         ("gfs", True, "true"),
         ("gfs", False, "false"),
@@ -92,6 +93,7 @@ def test_a_value_that_is_allowed_is_read(name: str, value: Any, meant: Any) -> N
         ("runner_tasks", 0),
         ("runner_tasks", None),
         ("runner_memory_mb", 15),
+        ("payload_mb", 0),
         ("gfs", "always"),
         ("gfs", 1),
         ("gfs", None),
@@ -191,3 +193,21 @@ def test_what_looks_like_a_comment_in_a_string_stays(tmp_path: Path) -> None:
     (tmp_path / "tidemill.json").write_text(json.dumps({"web_extensions": {"acme": options}}))
 
     assert resolve(local_layers({}, environ={}, folder=tmp_path)).web_extensions == {"acme": options}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("plugins", {"good": "/opt/a", "bad": 5}, "{'bad': 5}"),
+        ("plugins", '{"good": "/opt/a", "bad": ["x", ""]}', "{'bad': ['x', '']}"),
+        ("plugins", {"good": [], "not good": []}, "'not good'"),
+        ("plugins", ["good", "not good"], "'not good'"),
+        ("plugins", "good, not good", "'not good'"),
+        ("balance", {"enabled": True, "lod": True}, "{'lod': True}"),
+    ],
+)
+def test_of_a_table_the_entry_is_shown_that_is_not_allowed(name: str, value: Any, shown: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        given(name, value)
+
+    assert str(caught.value).startswith(f"setting {name}: {shown} (from a test) is not allowed; allowed: ")

@@ -57,6 +57,15 @@ async def test_an_error_that_can_be_named_does_not_end_it() -> None:
             await counter.next_tick()
 
 
+async def test_an_error_that_comes_again_and_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with Counter(delay=0.0) as counter:
+        counter.errors += [TidemillError("the store is away")] * 3
+        while counter.ticks < 5:
+            await counter.next_tick()
+
+    assert [line.message for line in caplog.records] == ["service.round_failed"]
+
+
 async def test_any_other_error_is_raised_by_stop() -> None:
     counter = Counter()
     counter.errors.append(ValueError("a bug"))

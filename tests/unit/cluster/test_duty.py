@@ -1,5 +1,7 @@
 import asyncio
 
+import pytest
+
 from tidemill.cluster import Duty, Gained, Grant, Lost
 from tidemill.store import Fenced, Unavailable
 
@@ -35,14 +37,15 @@ async def test_work_runs_from_gained_to_lost() -> None:
     assert work.begun == 1
 
 
-async def test_work_that_failed_begins_again_while_this_node_leads() -> None:
-    work = Work(Unavailable("away"))
+async def test_work_that_failed_begins_again_while_this_node_leads(caplog: pytest.LogCaptureFixture) -> None:
+    work = Work(*[Unavailable("away")] * 3)
     duty = Duty("test", work, retry_s=0.0)
     duty.on_event(Gained(GRANT))
     await work.running.wait()
     await duty.stop()
 
-    assert work.begun == 2
+    assert work.begun == 4
+    assert [record.message for record in caplog.records] == ["duty.failed"]
 
 
 async def test_work_that_was_fenced_does_not_begin_again() -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from tidemill.cluster.keeper import RENEWALS, Keeper
 from tidemill.cluster.lease import Grant, Timing
 from tidemill.cluster.partitions import PARTITIONS, outstanding
 from tidemill.cluster.work import Work
-from tidemill.store import Collection, Lease, Store
+from tidemill.store import Collection, Lease, Store, Unavailable
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 
 LONG = Timing(600.0)
@@ -59,3 +61,17 @@ async def test_work_that_ends_while_it_is_renewed_is_not_lost() -> None:
 
     assert lost == []
     assert not other.lost
+
+
+async def test_a_store_that_stays_away_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Away(Store):
+        async def renew(self, *_: object) -> dict[str, Lease]:
+            raise Unavailable("away")
+
+    async with Away(MemoryBackend(MemoryServer(), "0.1.0")) as store:
+        works = {"h/one": await work_on(store, "h/one")}
+        keeper = Keeper(store, PARTITIONS, "me", works, print, timing=LONG, clock=still)
+        for _ in range(3):
+            await keeper.tick()
+
+    assert [record.message for record in caplog.records] == ["leases.not_renewed"]

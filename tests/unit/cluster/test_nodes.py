@@ -1,7 +1,7 @@
 import pytest
 
 from tidemill.cluster import LEADER, LEASES, NameTaken, Timing, join, leader, list_nodes
-from tidemill.cluster.nodes import advertise, remove_silent
+from tidemill.cluster.nodes import advertise, entry_of, remove_silent
 from tidemill.store import Conflict, Fence, Store
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 
@@ -53,6 +53,21 @@ async def test_a_name_that_is_taken_twice_is_refused() -> None:
         await join(store, "vm", 1, "t2", "http://b:1", TIMING)
         with pytest.raises(NameTaken):
             await join(store, "vm", 1, "t3", "http://c:1", TIMING)
+
+
+async def test_when_a_process_began_is_not_told_of_the_next_one_that_has_its_name() -> None:
+    world = World()
+    async with world.connect() as store:
+        key = await join(store, "vm-1", 1, "t1", "http://a:1", TIMING)
+        lease = (await store.hold(LEASES, [key], "t1", TIMING.ttl_ms))[key]
+        entry = entry_of(key, "t1", address="http://a:1", slots=1, started=7)
+        await advertise(store, key, lease.term, entry)
+        [first] = await list_nodes(store)
+        world.now += TIMING.ttl_ms
+        await join(store, "vm-1", 1, "t2", "http://a:1", TIMING)
+        [second] = await list_nodes(store)
+
+    assert [(node.token, node.started) for node in (first, second)] == [("t1", 7), ("t2", 0)]
 
 
 async def test_what_an_earlier_process_left_behind_is_waited_for() -> None:

@@ -32,7 +32,7 @@ class Trap:
         return pytest.fail, ("the arguments were unpickled",)
 
 
-def called(function: Any, *args: Any, **kwargs: Any) -> tuple[int, Any, BaseException | None]:
+def called(function: Any, *args: Any, **kwargs: Any) -> tuple[int, Any, Exception | None]:
     status, outcome = run(pickle_call(pickle_function(function), args, kwargs))
     return status, *read_outcome(outcome)
 
@@ -56,16 +56,23 @@ def test_an_error_comes_with_the_traceback_as_text() -> None:
     assert "KeyError: 'missing'" in error.__cause__.text
 
 
-def test_a_function_cannot_end_the_process() -> None:
-    status, _, error = called(raises, SystemExit(3))
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (SystemExit(3), "the function called sys.exit(3)"),
+        (SystemExit("enough"), "the function called sys.exit('enough')"),
+        (SystemExit(), "the function called sys.exit()"),
+        (KeyboardInterrupt(), "the function raised KeyboardInterrupt"),
+        (GeneratorExit("done"), "the function raised GeneratorExit: done"),
+    ],
+)
+def test_a_function_ends_neither_its_runner_nor_who_waits_for_it(raised: BaseException, told: str) -> None:
+    status, _, error = called(raises, raised)
 
-    assert status == FAILED
-    assert isinstance(error, SystemExit)
-
-
-def test_an_interruption_is_passed_on() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        called(raises, KeyboardInterrupt())
+    assert isinstance(error, TaskFailed)
+    assert (status, str(error)) == (FAILED, told)
+    assert isinstance(error.__cause__, RemoteTraceback)
+    assert "in raises" in error.__cause__.text
 
 
 def test_what_cannot_be_sent_back_is_told_in_words() -> None:

@@ -1,9 +1,12 @@
+from typing import Any
+
 import pytest
 
 from tidemill.cluster import LEASES, Node
 from tidemill.cluster.nodes import entry_of, node_key
-from tidemill.store import Claim, Store, Term, eq
-from tidemill.tasks.idle import idle_of, node_queue, read_idle
+from tidemill.store import Claim, Collection, Condition, Page, Store, Term, eq
+from tidemill.tasks.claim import Seat, claim_of
+from tidemill.tasks.idle import _busy, idle_of, node_queue, read_idle
 from tidemill.tasks.limits import NodeLimits, change_limits
 from tidemill.tasks.order import Order
 from tidemill.tasks.queue import create_queue
@@ -60,3 +63,23 @@ async def test_what_a_node_has_in_hands_and_what_waits_for_it_alone_keeps_it_bus
 
     assert found == [("vm-1", 1), ("vm-3", 2)]
     assert [idle.name for idle in await read_idle(store)] == ["vm-3"]
+
+
+async def test_a_task_that_is_claimed_while_one_looks_is_not_missed(registry: Registry) -> None:
+    store = registry.store
+    queue = node_queue("alpha")
+    await create_queue(store, queue)
+    await registry.submit(Order(queue=queue.name))
+    find, looks = store.find, 0
+
+    async def find_and_then_claim(collection: Collection, *where: Condition, **how: Any) -> Page:
+        nonlocal looks
+        page = await find(collection, *where, **how)
+        looks += 1
+        if looks == 1:
+            await store.claim(TASKS, claim_of(queue, Seat("alpha", "token", 5000), 1, None))
+        return page
+
+    store.find = find_and_then_claim  # type: ignore[method-assign]
+
+    assert await _busy(store, ["alpha"]) == {"alpha": 1}

@@ -1,15 +1,16 @@
 """What a node writes down about its tasks."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
 
 from tidemill.cluster import Grant
-from tidemill.store import Store, open_store
+from tidemill.store import Outcome, Store, Unavailable, Write, open_store
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
 from tidemill.store.testing.faults import FaultyBackend
+from tidemill.tasks import ledger as ledger_module
 from tidemill.tasks.claim import Seat, claim_of
 from tidemill.tasks.held import Held
 from tidemill.tasks.ledger import Ledger
@@ -153,3 +154,27 @@ async def test_nothing_is_written_for_a_task_that_was_lost() -> None:
         assert settled == [held]
         assert found is not None
         assert found.revision == held.document.revision
+
+
+async def test_a_store_that_stays_away_is_told_of_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Away(Store):
+        times = 0
+
+        async def write(self, writes: Sequence[Write]) -> list[Outcome]:
+            if self.times:
+                self.times -= 1
+                raise Unavailable("away")
+            return await super().write(writes)
+
+    monkeypatch.setattr(ledger_module, "RETRY_S", 0.0)
+    async with Away(MemoryBackend(MemoryServer(), "0.1.0")) as store:
+        [held] = await hold(store, 1)
+        store.times = 3
+        async with writing(store) as (ledger, settled):
+            ledger.put(held, Finished(SUCCEEDED))
+            await ledger.wait_idle()
+
+    assert settled == [held]
+    assert [record.message for record in caplog.records] == ["tasks.not_written"]

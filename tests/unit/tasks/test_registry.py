@@ -16,11 +16,14 @@ from tidemill.tasks.errors import (
     QueueInUse,
 )
 from tidemill.tasks.limits import change_limits
-from tidemill.tasks.order import PARAMS_BYTES, Order, key_id
+from tidemill.tasks.order import PARAMS_BYTES, Order, checked, key_id
+from tidemill.tasks.pieces import LOGS
 from tidemill.tasks.queue import Queue, create_queue, get_queue, list_queues, read_queue, update_queue
 from tidemill.tasks.registry import SIGNALS, Many, Registry
+from tidemill.tasks.schedule import Schedule
+from tidemill.tasks.schedules import create_schedule, update_schedule
 from tidemill.tasks.status import BLOCKED, CANCELLED, QUEUED
-from tidemill.tasks.task import TASKS, task_of
+from tidemill.tasks.task import TASKS, Finished, task_of
 
 SEAT = Seat("vm-1", "token-1", 60_000)
 
@@ -154,7 +157,7 @@ async def test_all_that_match_are_cancelled_and_tried_again(registry: Registry) 
 
 
 async def test_there_is_no_task_of_that_name(registry: Registry) -> None:
-    for name in ("nothing", "", "x" * 300):
+    for name in ("nothing", "", "x" * 300, "\udcff"):
         with pytest.raises(NoSuchTask):
             await registry.get(name)
 
@@ -235,3 +238,82 @@ async def test_a_task_whose_queue_is_gone_is_not_queued_again(registry: Registry
     await registry.delete_queue("work")
     with pytest.raises(NoSuchQueue):
         await registry.retry(key)
+
+
+async def test_all_that_match_are_deleted_but_those_that_wait_or_run(registry: Registry) -> None:
+    store = registry.store
+    made = await registry.submit_all([Order(queue="work", status=-2 if at < 5 else -9) for at in range(6)])
+    running, done, also_done, queued, _, parked = (key for key, _ in made)
+    assert (await claimed(store, 1)) == [running]
+    for key in (done, also_done):
+        await registry.cancel(key)
+    for key in (running, done, also_done):
+        await store.create(LOGS, f"{key}/{1:020d}/stdout/{0:012d}", {"data": ""})
+
+    assert await registry.delete_all(eq("queue", "work")) == Many(3, 3)
+    assert await registry.delete_all(eq("queue", "other")) == Many(0, 0)
+    left = [found.key async for found in registry.each()]
+    assert (running in left, queued in left, parked in left, len(left)) == (True, True, False, 3)
+    assert [found.key.split("/")[0] for found in (await store.find(LOGS)).documents] == [running]
+
+
+async def test_whoever_makes_many_is_told_which_were_made_when_a_key_is_taken(registry: Registry) -> None:
+    await registry.submit(Order(queue="work", key="daily"))
+    orders = [Order(queue="work", key=key) for key in ("a", "daily", "b")]
+    with pytest.raises(KeyTaken) as taken:
+        await registry.submit_all(orders)
+
+    assert taken.value.made == (key_id("a"), key_id("b"))
+    assert await registry.count() == 3
+
+
+async def test_a_queue_that_a_schedule_makes_tasks_for_is_not_deleted(registry: Registry) -> None:
+    await create_schedule(registry.store, Schedule(name="nightly", cron="30 2 * * *", queue="work"))
+    with pytest.raises(QueueInUse, match="'nightly'"):
+        await registry.delete_queue("work")
+    await update_schedule(registry.store, "nightly", {"paused": True})
+
+    await registry.delete_queue("work")
+
+
+@pytest.mark.parametrize("status", [1, 0, -1, -2, -5, -6])
+async def test_a_code_that_parks_nothing_is_refused(registry: Registry, status: int) -> None:
+    key, _ = await registry.submit(Order(queue="work"))
+    with pytest.raises(BadTask, match="less than -6"):
+        await registry.park(key, status)
+
+
+@pytest.mark.parametrize(
+    ("policy", "bounds"),
+    [
+        ({"timeout_s": 1e300}, "more than 0 and at most 315,360,000 seconds"),
+        ({"backoff_max_s": 1e300}, "at most 315,360,000 seconds"),
+        ({"memory_mb": 10**9}, "16 to 1,000,000"),
+    ],
+)
+def test_a_policy_beyond_bounds_is_told_both_of_them(policy: dict[str, object], bounds: str) -> None:
+    with pytest.raises(BadTask, match=bounds):
+        read_queue({"name": "a", "plugin": "x", "policy": policy})
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        (Order(queue="work", params={"x": "y" * PARAMS_BYTES}), "1,048,576 bytes; .* path or URL"),
+        (Order(queue="work", params={"x": "\ud800"}), "surrogates not allowed"),
+        (Order(queue="work", key="\ud800"), "key and description must be Unicode"),
+        (Order(queue="work", description="\udcff"), "key and description must be Unicode"),
+    ],
+)
+def test_an_order_is_refused_with_what_can_be_done_about_it(order: Order, said: str) -> None:
+    with pytest.raises(BadTask, match=said):
+        checked(order)
+
+
+async def test_what_is_still_to_become_a_task_is_neither_tried_again_nor_deleted(registry: Registry) -> None:
+    key, _ = await registry.submit(Order(queue="work"))
+    await claimed(registry.store)
+    await registry.change(key, Finished(1, {"n": 1}, onward="other"))
+
+    assert await registry.retry_all(eq("queue", "work")) == Many(0, 0)
+    assert await registry.delete_all(eq("queue", "work")) == Many(0, 1)

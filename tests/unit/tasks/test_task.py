@@ -27,6 +27,7 @@ from tidemill.tasks.status import (
 )
 from tidemill.tasks.task import (
     DELAYED,
+    ONWARD,
     TURN_BITS,
     CancelAsked,
     Crashed,
@@ -36,6 +37,7 @@ from tidemill.tasks.task import (
     GivenBack,
     Left,
     Parked,
+    PassedOn,
     RetryAsked,
     Started,
     Stopped,
@@ -223,6 +225,14 @@ def test_every_move_is_made_or_refused_and_leads_to_a_status_that_it_may_lead_to
     assert is_live(status) or not holders
     assert is_live(after.status) <= is_live(status)
     assert (after.ended == NOW) == is_ended(after.status)
+
+
+def test_what_has_ended_is_ranked_by_its_end_until_it_is_tried_again() -> None:
+    done = move(a_task(RUNNING, priority=3), Finished(SUCCEEDED), ONCE, NOW)
+    onward = move(a_task(RUNNING), Finished(SUCCEEDED, onward="next"), ONCE, NOW)
+
+    assert (done.rank, move(done, RetryAsked(), ONCE, NOW + 1).rank) == (NOW, -3)
+    assert (onward.rank, move(onward, PassedOn("child"), ONCE, NOW + 1).rank) == (ONWARD, NOW)
 
 
 @given(st.integers(-50, 50))

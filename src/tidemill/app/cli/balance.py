@@ -9,12 +9,11 @@ import msgspec
 import typer
 
 from tidemill.app.audit import audited
-from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, local_settings, opened
-from tidemill.app.cli.output import JsonFlag, instant, person, print_facts, print_json, say
+from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, given_json, local_settings, opened
+from tidemill.app.cli.output import JsonFlag, instant, person, print_facts, print_json, tell
 from tidemill.app.errors import NotFound
 from tidemill.app.settings import Settings
 from tidemill.tasks.balancer import get_balance, get_report, set_balance
-from tidemill.tasks.errors import BadTask
 
 app = typer.Typer(add_completion=False, help="The balance between queues.", no_args_is_help=True)
 
@@ -40,28 +39,25 @@ def set_(
     store: StoreFlag = None,
     data: DataFlag = None,
     config: ConfigFlag = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Put this in place of what was wanted.
 
     Example: tidemill balance set '{"max_tasks": {"* 07:00": 5}, "queues": [["bulk"], ["express"]]}'
     """
-    asyncio.run(_set(local_settings(store, data, config), _read(balance)))
-    say("the balance is set; nodes with the setting balance.enabled act on it")
+    after = asyncio.run(_set(local_settings(store, data, config), _read(balance)))
+    tell(after, as_json, "the balance is set; nodes with the setting balance.enabled act on it")
 
 
 def _read(given: str) -> Any:
     """JSON, a file of it, or standard input. Raises `BadTask` or `NotFound`."""
-    text = given
     if given == "-":
-        text = sys.stdin.read()
-    elif not given.lstrip().startswith("{"):
-        if not Path(given).is_file():
-            raise NotFound(f"there is no file {given}")
-        text = Path(given).read_text(encoding="utf-8")
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise BadTask(f"the balance is no JSON: {error}") from error
+        return given_json("standard input", sys.stdin.buffer.read())
+    if given.lstrip().startswith("{"):
+        return given_json("the balance", given)
+    if not Path(given).is_file():
+        raise NotFound(f"there is no file {given}")
+    return given_json(given, Path(given).read_bytes())
 
 
 async def _show(settings: Settings) -> dict[str, Any]:
@@ -72,8 +68,9 @@ async def _show(settings: Settings) -> dict[str, Any]:
         return {**msgspec.to_builtins(await get_balance(store)), **blank, **said}
 
 
-async def _set(settings: Settings, values: Any) -> None:
+async def _set(settings: Settings, values: Any) -> Any:
     async with opened(settings, create=False) as store:
         async with audited(store, person(), "balance set", "balance") as entry:
             balance = await set_balance(store, values)
             entry.detail = f"queues={balance.queues}, max_tasks={balance.max_tasks}"
+            return msgspec.to_builtins(balance)

@@ -61,9 +61,12 @@ def retry(
     store: StoreFlag = None,
     data: DataFlag = None,
     config: ConfigFlag = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Have failed partitions tried again, as new ones are. Example: tidemill cluster retry files/a.csv"""
     asyncio.run(_retry(local_settings(store, data, config), keys))
+    if as_json:
+        print_json({"retried": keys})
 
 
 def _print(seen: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from tidemill.app.cli.options import (
     local_settings,
     opened,
 )
-from tidemill.app.cli.output import JsonFlag, person, print_json, print_rows, say
+from tidemill.app.cli.output import JsonFlag, person, print_json, print_rows, say, tell
 from tidemill.app.errors import NotFound
 from tidemill.app.layers import local_layers
 from tidemill.app.mask import masked_text
@@ -60,6 +60,7 @@ def set_(
     store: StoreFlag = None,
     data: DataFlag = None,
     config: ConfigFlag = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Set a value for the whole cluster, in the store. Each node takes it up when it next starts.
 
@@ -71,7 +72,8 @@ def set_(
         check_cluster_wide({name: value}, "the command line")
     written = asyncio.run(_set(local_settings(store, data, config), name, value))
     values = ", ".join(f"{key} = {entry}" for key, entry in written.values.items()) or "nothing set"
-    say(f"cluster-wide: {values}; each node takes this up when it next starts")
+    message = f"cluster-wide: {values}; each node takes this up when it next starts"
+    tell(written.values, as_json, message)
 
 
 async def _effective(store: str | None, data: str | None, config: Path | None) -> Settings:

@@ -8,18 +8,18 @@ import typer
 from tidemill.app.audit import audited
 from tidemill.app.cli.cluster_view import cluster_view
 from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, local_settings, opened
-from tidemill.app.cli.output import JsonFlag, instant, person, print_facts, print_json, print_rows, say
+from tidemill.app.cli.output import JsonFlag, instant, person, print_facts, print_json, print_rows, tell
 from tidemill.app.errors import NotFound
 from tidemill.app.settings import Settings
 from tidemill.app.task_views import limits_view, tasks_on
 from tidemill.store import Store
-from tidemill.tasks.limits import NodeLimits, change_limits, read_all_limits
+from tidemill.tasks.limits import TAKING_TASKS, NodeLimits, change_limits, read_all_limits
 from tidemill.tasks.registry import Registry
 
 app = typer.Typer(add_completion=False, help="The nodes of the cluster.", no_args_is_help=True)
 
 COLUMNS = [
-    *("name", "alive", "leader", "address", "slots", "maxthreads", "draining"),
+    *("name", "alive", "leader", "address", "slots", "maxthreads", "draining", "dead"),
     *("release", "started", "expire", "token"),
 ]
 
@@ -60,17 +60,29 @@ def show(
 
 
 @app.command()
-def drain(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
+def drain(
+    name: Name,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Let a node take no more tasks; those it has go on. Example: tidemill node drain vm-1"""
-    asyncio.run(_set(local_settings(store, data, config), name, "drain", draining=True))
-    say(f"node {name} takes no more tasks")
+    limits = asyncio.run(_set(local_settings(store, data, config), name, "drain", draining=True))
+    tell(limits, as_json, f"node {name} takes no more tasks")
 
 
 @app.command()
-def undrain(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
-    """Let a node take tasks again. Example: tidemill node undrain vm-1"""
-    asyncio.run(_set(local_settings(store, data, config), name, "undrain", draining=False))
-    say(f"node {name} takes tasks again")
+def undrain(
+    name: Name,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let a node take tasks again, also one marked as dead. Example: tidemill node undrain vm-1"""
+    limits = asyncio.run(_set(local_settings(store, data, config), name, "undrain", **TAKING_TASKS))
+    tell(limits, as_json, f"node {name} takes tasks again")
 
 
 @app.command(name="set")
@@ -82,13 +94,14 @@ def set_(
     store: StoreFlag = None,
     data: DataFlag = None,
     config: ConfigFlag = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Bound how many tasks a node has in hands. Example: tidemill node set vm-1 --maxthreads 4"""
     if not (maxthreads == "none" or (maxthreads.isascii() and maxthreads.isdigit())):
         raise typer.BadParameter("maxthreads is a non-negative integer or none")
     bound = None if maxthreads == "none" else int(maxthreads)
-    asyncio.run(_set(local_settings(store, data, config), name, "set", maxthreads=bound))
-    say(f"node {name}: maxthreads is {maxthreads}")
+    limits = asyncio.run(_set(local_settings(store, data, config), name, "set", maxthreads=bound))
+    tell(limits, as_json, f"node {name}: maxthreads is {maxthreads}")
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +115,7 @@ async def _rows(settings: Settings) -> list[dict[str, Any]]:
 
 async def _nodes(store: Store) -> list[dict[str, Any]]:
     nodes, limits = (await cluster_view(store))["nodes"], await read_all_limits(store)
-    return [node | limits_view(limits.get(node["name"], NodeLimits())) for node in nodes]
+    return [node | limits_view(limits.get(node["name"], NodeLimits()), node["token"]) for node in nodes]
 
 
 async def _one(store: Store, name: str) -> dict[str, Any]:
@@ -117,9 +130,10 @@ async def _show(settings: Settings, name: str) -> dict[str, Any]:
         return await _one(store, name) | {"tasks": await tasks_on(Registry(store), name)}
 
 
-async def _set(settings: Settings, name: str, verb: str, **changes: Any) -> None:
+async def _set(settings: Settings, name: str, verb: str, **changes: Any) -> dict[str, Any]:
     async with opened(settings, create=False) as store:
-        await _one(store, name)
+        node = await _one(store, name)
         async with audited(store, person(), f"node {verb}", name) as entry:
             entry.detail = ", ".join(f"{field}={value}" for field, value in changes.items())
-            await change_limits(store, name, **changes)
+            after = await change_limits(store, name, **changes)
+        return {"name": name} | limits_view(after, node["token"])

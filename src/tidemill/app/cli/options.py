@@ -3,15 +3,17 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from tidemill.app.errors import NotFound
+from tidemill.app.json_text import decoded
 from tidemill.app.layers import local_layers
 from tidemill.app.logs import configure_logs
 from tidemill.app.settings import SettingError, Settings, about, check_store, resolve
 from tidemill.store import Store, open_store
+from tidemill.tasks.errors import BadTask
 
 
 def setting(name: str) -> typer.models.OptionInfo:
@@ -28,6 +30,14 @@ DataFlag: TypeAlias = Annotated[str | None, setting("data")]
 ConfigFlag: TypeAlias = Annotated[
     Path | None, typer.Option("--config", help="File of settings instead of ./tidemill.toml or .json")
 ]
+
+
+def given_json(what: str, text: str | bytes) -> Any:
+    """What was given as JSON. Raises `BadTask` with what is wrong with it."""
+    try:
+        return decoded(text)
+    except ValueError as error:
+        raise BadTask(f"{what} is no JSON: {error}") from error
 
 
 def local_settings(store: str | None, data: str | None, config: Path | None) -> Settings:

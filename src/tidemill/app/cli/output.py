@@ -48,6 +48,14 @@ def say(message: str) -> None:
     sys.stderr.write(message + "\n")
 
 
+def tell(result: Any, as_json: bool, message: str) -> None:
+    """What came of a change: as JSON when asked, else in words to the person."""
+    if as_json:
+        print_json(result)
+    else:
+        say(message)
+
+
 def instant(milliseconds: int | None) -> str | None:
     """The store's milliseconds as people write a moment; 0 is no moment."""
     if not milliseconds:

@@ -1,20 +1,19 @@
 """`tidemill queue`: queues, straight in the store."""
 
 import asyncio
-import json
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from tidemill.app.audit import audited
-from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, local_settings, opened
-from tidemill.app.cli.output import JsonFlag, instant, person, print_facts, print_json, print_rows, say
+from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, given_json, local_settings, opened
+from tidemill.app.cli.output import JsonFlag, instant, person, print_facts, print_json, print_rows, say, tell
 from tidemill.app.settings import Settings
 from tidemill.app.task_views import plugins_of_nodes, queue_counts, queue_view
 from tidemill.cluster import list_nodes
 from tidemill.store import Store
 from tidemill.tasks.errors import BadTask
-from tidemill.tasks.queue import create_queue, get_queue, list_queues, read_queue, update_queue
+from tidemill.tasks.queue import create_queue, get_queue, list_queues, new_queue, update_queue
 from tidemill.tasks.registry import Registry
 
 app = typer.Typer(add_completion=False, help="Queues of tasks.", no_args_is_help=True)
@@ -41,6 +40,9 @@ Policy: TypeAlias = Annotated[
 Gfs: TypeAlias = Annotated[
     Literal["auto", "true", "false"] | None, typer.Option("--gfs", help="Whether outputs are blobs")
 ]
+Keep: TypeAlias = Annotated[
+    str | None, typer.Option("--keep", help="For how many seconds tasks that have ended are kept, or none")
+]
 Description: TypeAlias = Annotated[str | None, typer.Option("--description", help="A text")]
 
 
@@ -57,6 +59,7 @@ def create(
     not_nodes: NotNodes = None,
     policy: Policy = None,
     gfs: Gfs = None,
+    keep: Keep = None,
     description: Description = None,
     store: StoreFlag = None,
     data: DataFlag = None,
@@ -65,7 +68,7 @@ def create(
 ) -> None:
     """Make a queue. Example: tidemill queue create demo --plugin words --threads 4"""
     given = {"threads": threads, "sort": sort, "nodes": nodes, "not_nodes": not_nodes, "policy": policy}
-    values = fields_of({**given, "gfs": gfs, "description": description, "plugin": plugin})
+    values = fields_of({**given, "gfs": gfs, "keep_s": keep, "description": description, "plugin": plugin})
     made = asyncio.run(_create(local_settings(store, data, config), {"name": name, "kind": kind, **values}))
     _done(made, as_json, f"queue {name} is made")
 
@@ -80,6 +83,7 @@ def update(
     not_nodes: NotNodes = None,
     policy: Policy = None,
     gfs: Gfs = None,
+    keep: Keep = None,
     description: Description = None,
     store: StoreFlag = None,
     data: DataFlag = None,
@@ -88,7 +92,7 @@ def update(
 ) -> None:
     """Change a queue; what is not named stays as it is. Example: tidemill queue update demo --threads 8"""
     given = {"threads": threads, "sort": sort, "nodes": nodes, "not_nodes": not_nodes, "policy": policy}
-    changes = fields_of({**given, "gfs": gfs, "description": description, "plugin": plugin})
+    changes = fields_of({**given, "gfs": gfs, "keep_s": keep, "description": description, "plugin": plugin})
     if not changes:
         raise typer.BadParameter("name something to change")
     _change(local_settings(store, data, config), name, changes, "update", as_json)
@@ -123,22 +127,40 @@ def show(
 
 
 @app.command()
-def pause(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
+def pause(
+    name: Name,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Let no more of its tasks begin; those that run go on. Example: tidemill queue pause demo"""
-    _change(local_settings(store, data, config), name, {"paused": True}, "pause")
+    _change(local_settings(store, data, config), name, {"paused": True}, "pause", as_json)
 
 
 @app.command()
-def resume(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
+def resume(
+    name: Name,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Let its tasks begin again. Example: tidemill queue resume demo"""
-    _change(local_settings(store, data, config), name, {"paused": False}, "resume")
+    _change(local_settings(store, data, config), name, {"paused": False}, "resume", as_json)
 
 
 @app.command()
-def delete(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
+def delete(
+    name: Name,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Remove a queue whose tasks have all ended. Example: tidemill queue delete demo"""
     asyncio.run(_delete(local_settings(store, data, config), name))
-    say(f"queue {name} is deleted")
+    tell({"deleted": name}, as_json, f"queue {name} is deleted")
 
 
 def fields_of(given: dict[str, Any]) -> dict[str, Any]:
@@ -146,14 +168,13 @@ def fields_of(given: dict[str, Any]) -> dict[str, Any]:
     named = {name: value for name, value in given.items() if value is not None}
     if named.get("threads") is not None:
         named["threads"] = _threads(named["threads"])
+    if "keep_s" in named:
+        named["keep_s"] = _seconds(named["keep_s"])
     for name in ("nodes", "not_nodes"):
         if name in named:
             named[name] = [node for node in named[name] if node]
     if "policy" in named:
-        try:
-            named["policy"] = json.loads(named["policy"])
-        except ValueError as error:
-            raise BadTask(f"--policy is no JSON: {error}") from error
+        named["policy"] = given_json("--policy", named["policy"])
     return named
 
 
@@ -166,21 +187,25 @@ def _threads(text: str) -> int | None:
         raise BadTask("threads must be a non-negative integer or none") from None
 
 
+def _seconds(text: str) -> float | None:
+    try:
+        return None if text == "none" else float(text)
+    except ValueError:
+        raise BadTask("keep must be a number of seconds or none") from None
+
+
 def _row(view: dict[str, Any]) -> dict[str, Any]:
     """Counts that were broken off are marked."""
     return view | {name: f"{view[name]}+" for name in view["at_least"]}
 
 
 def _done(view: dict[str, Any], as_json: bool, message: str) -> None:
-    if as_json:
-        print_json(view)
-    else:
-        say(message)
+    tell(view, as_json, message)
     if not view["plugin_known"]:
         say(f"no node that is alive has the plugin {view['plugin']}: its tasks wait until one has")
 
 
-def _change(settings: Settings, name: str, changes: dict[str, Any], verb: str, as_json: bool = False) -> None:
+def _change(settings: Settings, name: str, changes: dict[str, Any], verb: str, as_json: bool) -> None:
     view = asyncio.run(_update(settings, name, changes, verb))
     _done(view, as_json, f"queue {name} is {verb}d")
 
@@ -190,7 +215,7 @@ async def _known(store: Store) -> list[str]:
 
 
 async def _create(settings: Settings, values: dict[str, Any]) -> dict[str, Any]:
-    queue = read_queue(values)
+    queue = new_queue(values)
     async with opened(settings, create=True) as store:
         async with audited(store, person(), "queue create", queue.name):
             made = await create_queue(store, queue)

@@ -1,11 +1,14 @@
 """The root command. Nouns are listed here and loaded when named, so that a start stays quick."""
 
+from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
+
+from tidemill.base.version import __version__
 
 EXAMPLES = """Keeps answers fresh and work done, coordinated by nothing but a database.
 
@@ -22,7 +25,7 @@ EXAMPLES = """Keeps answers fresh and work done, coordinated by nothing but a da
 """
 
 NOUNS = (
-    *("up", "demo", "node", "cluster", "queue", "task", "schedule", "plugin", "balance"),
+    *("up", "demo", "node", "cluster", "queue", "task", "batch", "worker", "schedule", "plugin", "balance"),
     *("config", "token", "pipeline", "doctor", "version"),
 )
 
@@ -40,6 +43,13 @@ class Nouns(TyperGroup):
         command.name = cmd_name
         return command
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Typer suggests the nearest of the commands that it has loaded; here that is none yet."""
+        near = get_close_matches(args[0], NOUNS, n=1)
+        if args[0] not in NOUNS and near and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     cls=Nouns,
@@ -50,6 +60,16 @@ app = typer.Typer(
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tidemill {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which release this is")
+    ] = False,
+) -> None:
     pass

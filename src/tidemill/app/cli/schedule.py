@@ -4,15 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-import msgspec
 import typer
 
 from tidemill.app.audit import audited
-from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, local_settings, opened
-from tidemill.app.cli.output import JsonFlag, instant, person, print_facts, print_json, print_rows, say
+from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, given_json, local_settings, opened
+from tidemill.app.cli.output import JsonFlag, instant, person, print_facts, print_json, print_rows, tell
 from tidemill.app.settings import Settings
 from tidemill.app.task_views import moments_view, schedule_view
-from tidemill.tasks.errors import BadTask
 from tidemill.tasks.order import key_id
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.schedule import NEXT_MOST, next_runs, read_schedule
@@ -59,7 +57,7 @@ def create(
     given = {"cron": cron, "queue": queue, "zone": zone, "params": params, "priority": priority}
     values = _fields({"name": name, **given, "missed": missed, "description": description})
     made = asyncio.run(_create(local_settings(store, data, config), values))
-    _done(made, as_json, f"schedule {name} is made")
+    tell(made, as_json, f"schedule {name} is made")
 
 
 @app.command()
@@ -83,7 +81,7 @@ def update(
     if not changes:
         raise typer.BadParameter("name something to change")
     after = asyncio.run(_update(local_settings(store, data, config), name, changes, "update"))
-    _done(after, as_json, f"schedule {name} is updated")
+    tell(after, as_json, f"schedule {name} is updated")
 
 
 @app.command(name="list")
@@ -132,48 +130,66 @@ def next_(
 
 
 @app.command()
-def run(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
+def run(
+    name: Name,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Create a task by it now and print the task's id. Example: tidemill schedule run nightly"""
-    typer.echo(asyncio.run(_run(local_settings(store, data, config), name)))
+    made = asyncio.run(_run(local_settings(store, data, config), name))
+    if as_json:
+        print_json(made)
+    else:
+        typer.echo(made["id"])
 
 
 @app.command()
-def pause(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
+def pause(
+    name: Name,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Let it create no tasks. Example: tidemill schedule pause nightly"""
-    asyncio.run(_update(local_settings(store, data, config), name, {"paused": True}, "pause"))
-    say(f"schedule {name} is paused")
+    paused = asyncio.run(_update(local_settings(store, data, config), name, {"paused": True}, "pause"))
+    tell(paused, as_json, f"schedule {name} is paused")
 
 
 @app.command()
-def resume(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
+def resume(
+    name: Name,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Let it create tasks again, from its next moment on. Example: tidemill schedule resume nightly"""
-    asyncio.run(_update(local_settings(store, data, config), name, {"paused": False}, "resume"))
-    say(f"schedule {name} is resumed")
+    resumed = asyncio.run(_update(local_settings(store, data, config), name, {"paused": False}, "resume"))
+    tell(resumed, as_json, f"schedule {name} is resumed")
 
 
 @app.command()
-def delete(name: Name, store: StoreFlag = None, data: DataFlag = None, config: ConfigFlag = None) -> None:
+def delete(
+    name: Name,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Remove a schedule; the tasks that it created stay. Example: tidemill schedule delete nightly"""
     asyncio.run(_delete(local_settings(store, data, config), name))
-    say(f"schedule {name} is deleted")
+    tell({"deleted": name}, as_json, f"schedule {name} is deleted")
 
 
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """What was named. Raises `BadTask` for params that are no JSON."""
     named = {name: value for name, value in given.items() if value is not None}
     if "params" in named:
-        try:
-            named["params"] = msgspec.json.decode(named["params"])
-        except msgspec.DecodeError as error:
-            raise BadTask(f"params are no JSON: {error}") from error
+        named["params"] = given_json("--params", named["params"])
     return named
-
-
-def _done(view: Mapping[str, Any], as_json: bool, message: str) -> None:
-    if as_json:
-        print_json(view)
-    else:
-        say(message)
 
 
 async def _create(settings: Settings, values: dict[str, Any]) -> dict[str, Any]:
@@ -207,10 +223,11 @@ async def _next(settings: Settings, name: str, n: int) -> list[dict[str, Any]]:
         return moments_view(found, next_runs(found, await store.now(), n))
 
 
-async def _run(settings: Settings, name: str) -> str:
+async def _run(settings: Settings, name: str) -> dict[str, Any]:
     async with opened(settings, create=False) as store:
         async with audited(store, person(), "schedule run", name):
-            return key_id(await run_now(store, Registry(store).submit, name))
+            key = await run_now(store, Registry(store).submit, name)
+            return {"id": key_id(key), "key": key}
 
 
 async def _delete(settings: Settings, name: str) -> None:

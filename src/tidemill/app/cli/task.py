@@ -2,18 +2,21 @@
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-import msgspec
 import typer
 
 from tidemill.app.audit import audited
+from tidemill.app.cli.contents import result_of, save, with_payload
 from tidemill.app.cli.exits import Exit
-from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, local_settings, opened
+from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, given_json, local_settings, opened
 from tidemill.app.cli.output import JsonFlag, instant, person, print_facts, print_json, print_rows, say
+from tidemill.app.cli.task_changes import change_named, change_tasks, matching
 from tidemill.app.cli.task_wait import progress_bar, wait_ended
 from tidemill.app.errors import NotFound
+from tidemill.app.jobs import PRIORITIES
 from tidemill.app.settings import Settings
 from tidemill.app.task_filter import NEWEST_FIRST, conditions, sorting
 from tidemill.app.task_orders import MOST_TASKS, NewTask, check_payload, orders_of
@@ -57,7 +60,15 @@ def submit(
         Path | None, typer.Option("--params-file", help="A file of such JSON; - is standard input")
     ] = None,
     key: Annotated[str | None, typer.Option("--key", help="A name that no other task has")] = None,
-    priority: Annotated[int, typer.Option("--priority", help="The higher, the sooner")] = 0,
+    payload: Annotated[
+        Path | None,
+        typer.Option(
+            "--payload", exists=True, dir_okay=False, help="For a remote queue: the file that its worker gets"
+        ),
+    ] = None,
+    priority: Annotated[
+        str, typer.Option("--priority", help="The higher, the sooner; or immediate, or batch")
+    ] = "0",
     not_before: Annotated[
         str | None, typer.Option("--not-before", help="When it may begin, such as 2027-01-31T08:00Z")
     ] = None,
@@ -77,17 +88,15 @@ def submit(
         queue=queue,
         params=_params(params, params_file),
         key=key,
-        priority=priority,
+        priority=_priority(priority),
         not_before=not_before,
         description=description,
     )
-    made = asyncio.run(_submit(local_settings(store, data, config), new, count, wait))
-    if as_json:
-        print_json(made)
-    elif wait:
+    made = asyncio.run(_submit(local_settings(store, data, config), new, count, payload, wait, as_json))
+    if wait and not as_json:
         print_rows(made, ENDED)
     else:
-        typer.echo("\n".join(view["id"] for view in made))
+        _print_made(made, as_json)
     if wait and any(view["status"] != SUCCEEDED for view in made):
         raise typer.Exit(Exit.FAILED)
 
@@ -150,6 +159,20 @@ def logs(
 
 
 @app.command()
+def result(
+    task: Task,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; else standard output")
+    ] = None,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+) -> None:
+    """Save what came of a task that has ended. Example: tidemill task result nightly -o nightly.bin"""
+    asyncio.run(_result(local_settings(store, data, config), task, output))
+
+
+@app.command()
 def cancel(
     tasks: Tasks = None,
     queue: Queues = None,
@@ -160,12 +183,12 @@ def cancel(
     store: StoreFlag = None,
     data: DataFlag = None,
     config: ConfigFlag = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Let tasks not be done, or no more. Example: tidemill task cancel --all --queue demo --status queued"""
     filters = {"queue": queue, "status": status, "node": node, "batch": batch}
-    asyncio.run(
-        _change(local_settings(store, data, config), "cancel", _meant(tasks, filters, every), filters)
-    )
+    named = _meant(tasks, filters, every)
+    change_tasks(local_settings(store, data, config), "cancel", named, filters, as_json)
 
 
 @app.command()
@@ -179,10 +202,64 @@ def retry(
     store: StoreFlag = None,
     data: DataFlag = None,
     config: ConfigFlag = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Queue tasks again that have ended. Example: tidemill task retry --all --queue demo --status failed"""
     filters = {"queue": queue, "status": status, "node": node, "batch": batch}
-    asyncio.run(_change(local_settings(store, data, config), "retry", _meant(tasks, filters, every), filters))
+    named = _meant(tasks, filters, every)
+    change_tasks(local_settings(store, data, config), "retry", named, filters, as_json)
+
+
+@app.command()
+def delete(
+    tasks: Tasks = None,
+    queue: Queues = None,
+    status: Statuses = None,
+    node: Nodes = None,
+    batch: Batches = None,
+    every: All = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all that match are deleted")] = False,
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove tasks. By filters, those that wait or run stay, and are counted.
+
+    Example: tidemill task delete --queue demo --status succeeded
+    """
+    filters = {"queue": queue, "status": status, "node": node, "batch": batch}
+    named = _meant(tasks, filters, every or bool(conditions(filters)))
+    settings = local_settings(store, data, config)
+    if not (named or yes):
+        question = f"{matching(settings, filters)} match; delete those that neither wait nor run?"
+        typer.confirm(question, abort=True, err=True)
+    change_tasks(settings, "delete", named, filters, as_json)
+
+
+@app.command()
+def park(
+    tasks: Annotated[list[str], typer.Argument(help="Ids or keys of tasks", metavar="TASK...")],
+    status: Annotated[int, typer.Option("--status", help="-4, or a code of your own, less than -6")],
+    store: StoreFlag = None,
+    data: DataFlag = None,
+    config: ConfigFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Keep tasks that wait from being claimed, until they are retried.
+
+    Example: tidemill task park nightly --status -7
+    """
+    settings = local_settings(store, data, config)
+    change_named(settings, "park", tasks, partial(Registry.park, status=status), as_json)
+
+
+def _priority(text: str) -> int:
+    try:
+        return PRIORITIES[text] if text in PRIORITIES else int(text)
+    except ValueError:
+        words = " or ".join(PRIORITIES)
+        raise typer.BadParameter(f"priority is {text!r}, and must be a number, or {words}") from None
 
 
 def _params(text: str | None, file: Path | None) -> Any:
@@ -192,13 +269,10 @@ def _params(text: str | None, file: Path | None) -> Any:
     if file is not None and str(file) != "-":
         if not file.is_file():
             raise NotFound(f"there is no file {file}")
-        text = file.read_text(encoding="utf-8")
-    elif file is not None:
-        text = sys.stdin.read()
-    try:
-        return None if text is None else msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise BadTask(f"params are no JSON: {error}") from error
+        return given_json(str(file), file.read_bytes())
+    if file is not None:
+        return given_json("standard input", sys.stdin.buffer.read())
+    return None if text is None else given_json("--params", text)
 
 
 def _meant(tasks: list[str] | None, filters: dict[str, Any], every: bool) -> list[str]:
@@ -208,18 +282,35 @@ def _meant(tasks: list[str] | None, filters: dict[str, Any], every: bool) -> lis
     return tasks or []
 
 
-async def _submit(settings: Settings, new: NewTask, count: int, wait: bool) -> list[dict[str, Any]]:
+def _print_made(made: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json(made)
+    else:
+        typer.echo("\n".join(view["id"] for view in made))
+
+
+async def _submit(
+    settings: Settings, new: NewTask, count: int, payload: Path | None, wait: bool, as_json: bool
+) -> list[dict[str, Any]]:
+    """Make the tasks. Whoever is interrupted while waiting is told what goes on without them."""
     orders = orders_of(new, []) * count
     if new.key is not None and len(orders) > 1:
         raise BadTask("a key names one task, and here several are asked for")
     async with opened(settings, create=False) as store:
-        check_payload(new, await get_queue(store, new.queue))
+        queue = await get_queue(store, new.queue)
+        check_payload(new, queue)
+        if payload is not None:
+            orders = await with_payload(store, queue, orders, payload)
         async with audited(store, person(), "task submit", new.queue) as entry:
             entry.detail = f"{len(orders)} tasks"
             made = await Registry(store).submit_all(orders)
-        if wait:
-            return await _ended(store, [key for key, _ in made])
-        return [task_view(key, task) for key, task in made]
+        views = [task_view(key, task) for key, task in made]
+        try:
+            return await _ended(store, [key for key, _ in made]) if wait else views
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            say("interrupted; these tasks go on, and `tidemill task show` tells how they are")
+            _print_made(views, as_json)
+            raise
 
 
 async def _ended(store: Store, ids: list[str]) -> list[dict[str, Any]]:
@@ -246,6 +337,11 @@ async def _show(settings: Settings, task: str) -> dict[str, Any]:
         return task_view(*await Registry(store).get(task))
 
 
+async def _result(settings: Settings, task: str, output: Path | None) -> None:
+    async with opened(settings, create=False) as store:
+        await save(result_of(store, task), output)
+
+
 async def _logs(settings: Settings, task: str, stream: Stream | None, wait: bool) -> None:
     async with opened(settings, create=False) as store:
         async for piece in follow(Registry(store), Shelves(store), task, wait=wait):
@@ -253,19 +349,3 @@ async def _logs(settings: Settings, task: str, stream: Stream | None, wait: bool
                 ours = sys.stdout if piece.stream == "stdout" else sys.stderr
                 ours.buffer.write(piece.data)
                 ours.buffer.flush()
-
-
-async def _change(settings: Settings, verb: str, tasks: list[str], filters: dict[str, Any]) -> None:
-    """Change those tasks one after another, the first that cannot be ends it; or all that match."""
-    where = conditions(filters)
-    async with opened(settings, create=False) as store:
-        registry = Registry(store)
-        for task in tasks:
-            async with audited(store, person(), f"task {verb}", task):
-                found = await (registry.cancel(task) if verb == "cancel" else registry.retry(task))
-            say(f"task {found[0]} is {'being cancelled' if found[1].cancel else task_view(*found)['state']}")
-        if not tasks:
-            async with audited(store, person(), f"task {verb}", "all") as entry:
-                entry.detail = ", ".join(f"{name}={value}" for name, value in filters.items() if value)
-                many = await (registry.cancel_all(*where) if verb == "cancel" else registry.retry_all(*where))
-            say(f"{many.changed} tasks changed, {many.refused} could not be")

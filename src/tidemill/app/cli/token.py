@@ -8,7 +8,7 @@ import typer
 
 from tidemill.app.audit import audited
 from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, local_settings, opened
-from tidemill.app.cli.output import JsonFlag, instant, person, print_json, print_rows, say
+from tidemill.app.cli.output import JsonFlag, instant, person, print_json, print_rows, say, tell
 from tidemill.app.settings import Settings
 from tidemill.app.tokens import Keyring, Role, create_token, list_tokens, parse_life, revoke_token
 
@@ -66,10 +66,12 @@ def revoke(
     store: StoreFlag = None,
     data: DataFlag = None,
     config: ConfigFlag = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Take a token's power away, within seconds and for good. Example: tidemill token revoke ci"""
     left = asyncio.run(_revoke(local_settings(store, data, config), name))
-    say(f"token {name} is revoked; nodes stop taking it within {Keyring.MAX_AGE_S:g} s")
+    message = f"token {name} is revoked; nodes stop taking it within {Keyring.MAX_AGE_S:g} s"
+    tell({"deleted": name}, as_json, message)
     if not left:
         say("that was the last one: nodes on loopback now let every caller in, others nobody")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
+import uvloop
 
 from tidemill.app.bind import check_bind, url_of
 from tidemill.app.cli.options import ConfigFlag, DataFlag, StoreFlag, make_private, opened, setting
@@ -52,6 +53,10 @@ def up(
     task_runner: Annotated[str | None, setting("task_runner")] = None,
     runner_tasks: Annotated[str | None, setting("runner_tasks")] = None,
     runner_memory_mb: Annotated[str | None, setting("runner_memory_mb")] = None,
+    payload_mb: Annotated[str | None, setting("payload_mb")] = None,
+    path_prefix: Annotated[str | None, setting("path_prefix")] = None,
+    worker_grace_s: Annotated[str | None, setting("worker_grace_s")] = None,
+    worker_message_mb: Annotated[str | None, setting("worker_message_mb")] = None,
     gfs: Annotated[str | None, setting("gfs")] = None,
     monitoring: Annotated[str | None, setting("monitoring")] = None,
     balance: Annotated[str | None, setting("balance")] = None,
@@ -67,7 +72,8 @@ def up(
       tidemill up --store postgresql://db/tidemill --host 10.0.0.5
     """
     flags = {key: value for key, value in locals().items() if key != "config"}
-    asyncio.run(run(flags, config))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(flags, config))
 
 
 async def run(flags: Mapping[str, Any], config: Path | None) -> None:

@@ -10,9 +10,12 @@ Read in this order:
 - `headers`    what every answer tells browsers to refuse
 - `recorder`   the audit log of changes
 - `body`, `etag`, `leaving`   what routes have in common: JSON in, revisions, streams that end with the node
+- `form`, `contents`   large contents in and out, piece by piece
 - `feed`       what changes, for the stream of events
 - `routes/`    one file per noun
 - `extensions` routes that packages add, and the files of `web_root`
+- `pieces`, `worker_socket`   messages of any size in bounded memory, and the WebSocket of workers
+- `shortcut`, `prefix`        the short way for jobs that are submitted; paths of a proxy
 - `build`      puts them together
 - `server`     how uvicorn serves the result
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 
 from tidemill.app.http.problem import BadJson, TooLarge
+from tidemill.app.json_text import decoded
 from tidemill.tasks.errors import BadTask
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -36,8 +36,8 @@ async def _content(request: Request) -> bytearray:
 
 def _decoded(content: bytearray) -> Any:
     try:
-        return msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return decoded(content)
+    except ValueError as error:
         raise BadJson(f"the request is no JSON: {error}") from error
 
 

@@ -7,19 +7,24 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 import tidemill
+from tidemill.app.http import worker_socket
 from tidemill.app.http.context import NodeContext
 from tidemill.app.http.door import Authenticate, Gate, is_loopback
 from tidemill.app.http.extensions import include_extension, serve_folder
 from tidemill.app.http.headers import SafeHeaders
+from tidemill.app.http.prefix import Prefix
 from tidemill.app.http.problem import install_problems
 from tidemill.app.http.recorder import Recorder
 from tidemill.app.http.routes import (
     audit,
     balance,
+    batches,
     cluster,
     events,
     health,
     information,
+    job_submission,
+    jobs,
     leases,
     metrics,
     monitoring,
@@ -36,11 +41,14 @@ from tidemill.app.http.routes import (
     task_queries,
     tasks,
     tokens,
+    workers,
 )
+from tidemill.app.http.shortcut import Shortcut
 from tidemill.app.tokens import Keyring
 
 # The key of a task may hold slashes, so whatever comes below it is looked at before the task itself.
 _TASKS = (queues, submission, outcomes, task_queries, task_contents, tasks, schedules, schedule_changes)
+_JOBS = (job_submission, jobs, batches, workers)
 _NODES = (health, cluster, nodes, plugins, balance, monitoring, information, events, settings, audit, leases)
 
 
@@ -58,8 +66,9 @@ def build_app(context: NodeContext, extensions: Sequence[APIRouter] = ()) -> Fas
         redoc_url=None,
     )
     install_problems(app)
-    for module in (*_NODES, *_TASKS):
+    for module in (*_JOBS, *_NODES, *_TASKS):  # what is called most is looked at first
         app.include_router(module.routes(context))
+    app.include_router(worker_socket.routes(context))
     app.include_router(metrics.routes(context))
     app.include_router(tokens.routes(context, keyring))
     page.mount(app, context)
@@ -70,6 +79,7 @@ def build_app(context: NodeContext, extensions: Sequence[APIRouter] = ()) -> Fas
     if context.settings.web_root is not None:
         serve_folder(app, context.settings.web_root)
     # The last one added is the outermost.
+    app.add_middleware(Shortcut, context=context)
     app.add_middleware(Recorder, store=context.store)
     app.add_middleware(Authenticate, keyring=keyring)
     if context.settings.allowed_origins:
@@ -82,4 +92,6 @@ def build_app(context: NodeContext, extensions: Sequence[APIRouter] = ()) -> Fas
         )
     app.add_middleware(Gate, settings=context.settings)
     app.add_middleware(SafeHeaders)
+    if context.settings.path_prefix:
+        app.add_middleware(Prefix, prefix=context.settings.path_prefix)
     return app

@@ -1,7 +1,7 @@
 """What the routes may ask of the node that serves them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidemill.app.settings import Settings
@@ -9,6 +9,7 @@ from tidemill.cluster.figures import Alarm
 from tidemill.store import Store
 from tidemill.tasks.blobs import Shelves
 from tidemill.tasks.registry import Registry
+from tidemill.tasks.remote.dispatch import Dispatch
 from tidemill.tasks.runner import Plugins
 
 
@@ -39,6 +40,7 @@ class NodeView:
     alive: bool
     leader: bool
     plugins: tuple[str, ...] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
 
 
 class TaskContext(Protocol):
@@ -52,6 +54,9 @@ class TaskContext(Protocol):
 
     @property
     def plugins(self) -> Plugins: ...
+
+    @property
+    def dispatch(self) -> Dispatch: ...
 
 
 class NodeContext(Protocol):

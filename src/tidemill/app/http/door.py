@@ -6,7 +6,8 @@ Host      must be a name of this node, or else a foreign name was pointed at our
 Origin    when a browser sends it, must be our own page's or an allowed one's
 
 Then a bearer token tells the caller and its roles. A route says what it needs with `require(Role)`. A
-WebSocket whose token is revoked or expires is closed at its next message.
+WebSocket whose token is revoked or expires is closed at its next message. Workers say their token in their
+first message, so that their socket opens to everybody, for as long as it takes to say it.
 """
 
 import ipaddress
@@ -43,10 +44,12 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # These tell nothing but whether the node is well, and must answer also while the store is away.
 PUBLIC = frozenset({"/healthz", "/readyz"})
 PUBLIC_UNDER = "/static/"
+WORKERS = "/api/worker"
 # Answers everybody, but fills itself in only for those who may view.
 PAGE = "/"
 
 _CLOSE_POLICY = 1008
+MOST_REMEMBERED = 1000
 
 log = get_logger("tidemill.door")
 
@@ -54,7 +57,7 @@ log = get_logger("tidemill.door")
 def require(*roles: Role) -> Any:
     """The dependency by which a route declares the roles any of which it needs; gives the caller."""
 
-    def admitted(connection: HTTPConnection) -> Caller:
+    async def admitted(connection: HTTPConnection) -> Caller:  # async, or FastAPI would call it in a thread
         return admit(connection.scope, *roles)
 
     admitted.role = roles[0]  # type: ignore[attr-defined]  # lets a test see what each route requires
@@ -85,6 +88,8 @@ class Gate:
         self._hosts = {"localhost", settings.host.strip("[]").lower(), *settings.allowed_hosts}
         self._origins = set(settings.allowed_origins)
         self._networked = not is_loopback(settings.host)
+        self._passed: set[tuple[str, ...]] = set()
+        """Headers that were let in before: callers send the same ones again and again."""
         if self._networked:
             # Rebinding needs a name of the attacker's: neither this machine's own nor a number is one.
             self._hosts.add(socket.gethostname().lower())
@@ -92,10 +97,17 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
             try:
-                self._check(_headers(scope, b"host"), _headers(scope, b"origin"))
+                self._let_in(_headers(scope, b"host"), _headers(scope, b"origin"))
             except Forbidden as error:
                 return await refuse(error, scope, receive, send)
         return await self._app(scope, receive, send)
+
+    def _let_in(self, hosts: list[str], origins: list[str]) -> None:
+        seen = (*hosts, "", *origins)
+        if seen not in self._passed:
+            self._check(hosts, origins)
+            if len(self._passed) < MOST_REMEMBERED:
+                self._passed.add(seen)
 
     def _check(self, hosts: list[str], origins: list[str]) -> None:
         host = hosts[0].lower() if len(hosts) == 1 else ""
@@ -125,7 +137,7 @@ class Authenticate:
                     return await refuse(error, scope, receive, send)
                 caller = None
             scope.setdefault("state", {})["caller"] = caller
-        if scope["type"] == "websocket":
+        if scope["type"] == "websocket" and not _is_worker(scope):
             receive = self._while_known(scope, receive, send)
         return await self._app(scope, receive, send)
 
@@ -176,8 +188,15 @@ def changes(scope: Scope) -> bool:
     return scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
 
 
+def _is_worker(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return scope["type"] == "websocket" and (path == WORKERS or path.startswith(f"{WORKERS}/"))
+
+
 def _is_public(scope: Scope) -> bool:
     path = scope["path"]
+    if _is_worker(scope):
+        return True
     return not changes(scope) and (path in PUBLIC or path.startswith(PUBLIC_UNDER))
 
 

@@ -17,7 +17,7 @@ from tidemill.app.task_filter import projected
 from tidemill.app.task_views import document_view, limits_view
 from tidemill.base.clock import boot_clock
 from tidemill.base.errors import TidemillError
-from tidemill.base.log import get_logger
+from tidemill.base.log import Sparing, get_logger
 from tidemill.store import Collection, Document, Store, gt
 from tidemill.tasks.limits import NODE_LIMITS, NodeLimits, read_all_limits
 from tidemill.tasks.queue import QUEUES
@@ -142,16 +142,18 @@ class Feed:
         return sorted((event for events in found for event in events), key=lambda event: event.revision)
 
     async def _follow(self, kind: Kind) -> None:
+        away = Sparing(log)
         while True:
             try:
                 async with self._store.watch(kind.collection, poll_s=kind.poll_s) as watch:
                     while True:
                         began = boot_clock()
                         await self._look(kind)
+                        away.over()
                         await asyncio.sleep(max(PAUSE_S, SHARE * (boot_clock() - began)))
                         await watch.wait()
             except TidemillError as error:
-                log.warning("feed.store", error=str(error), code=error.code)
+                away.warn("feed.store", error=str(error), code=error.code)
                 await asyncio.sleep(PAUSE_S)
 
     async def _look(self, kind: Kind) -> None:
@@ -178,7 +180,8 @@ def kinds(context: NodeContext) -> list[Kind]:
     async def nodes(_: int) -> Sight:
         limits = await read_all_limits(context.store)
         views = [
-            asdict(node) | limits_view(limits.get(node.name, NodeLimits())) for node in await context.nodes()
+            asdict(node) | limits_view(limits.get(node.name, NodeLimits()), node.token)
+            for node in await context.nodes()
         ]
         # When it was last seen changes all the time, and tells nothing beyond whether it is alive.
         return Sight(

@@ -1,6 +1,5 @@
 """What every answer tells browsers: load nothing from elsewhere, be framed by nobody, guess no types."""
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SAFE_HEADERS = {
@@ -15,6 +14,9 @@ SAFE_HEADERS = {
 }
 
 
+_SAFE = [(name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()]
+
+
 class SafeHeaders:
     """Adds `SAFE_HEADERS` to every answer that does not set them itself."""
 
@@ -24,9 +26,9 @@ class SafeHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in SAFE_HEADERS.items():
-                    headers.setdefault(name, value)
+                own = list(message.get("headers", ()))
+                names = {name.lower() for name, _ in own}
+                message["headers"] = own + [entry for entry in _SAFE if entry[0] not in names]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -22,6 +22,7 @@ from tidemill.tasks.errors import (
     BadTask,
     IllegalMove,
     KeyTaken,
+    NoSuchBatch,
     NoSuchQueue,
     NoSuchSchedule,
     NoSuchTask,
@@ -49,6 +50,12 @@ class BadJson(TidemillError):
     code = "http.bad_json"
 
 
+class BadJob(TidemillError):
+    """What was sent as a job cannot be one. The message says why."""
+
+    code = "job.bad_request"
+
+
 class TooLarge(TidemillError):
     """The body of the request is larger than this takes."""
 
@@ -60,6 +67,8 @@ _STATUS: tuple[tuple[type[TidemillError], HTTPStatus], ...] = (
     (Unauthorized, HTTPStatus.UNAUTHORIZED),
     (Forbidden, HTTPStatus.FORBIDDEN),
     *((kind, HTTPStatus.NOT_FOUND) for kind in (NotFound, NoSuchTask, NoSuchQueue, NoSuchSchedule)),
+    (NoSuchBatch, HTTPStatus.NOT_FOUND),
+    (BadJob, HTTPStatus.BAD_REQUEST),
     *((kind, HTTPStatus.UNPROCESSABLE_ENTITY) for kind in (SettingError, BadTask)),
     *((kind, HTTPStatus.CONFLICT) for kind in (KeyTaken, IllegalMove, QueueExists, QueueInUse)),
     *((kind, HTTPStatus.CONFLICT) for kind in (ScheduleExists, BlobExists)),
@@ -104,7 +113,7 @@ def problem_of(scope: Scope, error: TidemillError) -> JSONResponse:
     """The problem document of an error that Tidemill can name."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus(500))
     retryable = isinstance(error, Unavailable) and not error.maybe_applied
-    more = {"key": error.key, "task": error.task} if isinstance(error, KeyTaken) else {}
+    more = {"key": error.key, "task": error.task, "made": error.made} if isinstance(error, KeyTaken) else {}
     return problem(scope, status, error.code, masked_text(str(error)), retryable=retryable, **more)
 
 

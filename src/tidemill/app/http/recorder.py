@@ -5,6 +5,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidemill.app.audit import Entry, begin
 from tidemill.app.http.door import SAFE_METHODS, caller_of, refuse
 from tidemill.store import Store, StoreError
+from tidemill.tasks.storetime import StoreTime
 
 
 class Recorder:
@@ -16,13 +17,15 @@ class Recorder:
     def __init__(self, app: ASGIApp, store: Store) -> None:
         self._app = app
         self._store = store
+        self._time = StoreTime(store)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = caller_of(scope) if scope["type"] == "http" else None
         if caller is None or scope["method"] in SAFE_METHODS:
             return await self._app(scope, receive, send)
         try:
-            entry = await begin(self._store, caller.name, scope["method"], scope["path"])
+            now = await self._time.now()
+            entry = await begin(self._store, caller.name, scope["method"], scope["path"], now)
         except StoreError as error:
             return await refuse(error, scope, receive, send)
         scope["state"]["audit"] = entry

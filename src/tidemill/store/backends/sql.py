@@ -88,6 +88,20 @@ class Render:
             values += more
         return (" AND ".join(parts) or "TRUE"), values
 
+    def find(self, collection: Collection, query: Query) -> tuple[str, list[Scalar]]:
+        """The statement that finds documents in order, and its parameters.
+
+        The keys are sorted first and the bodies read then: what is sorted stays small, and often lies in an
+        index as a whole.
+        """
+        where, values = self.where(query.where)
+        beyond, more = self.after(query)
+        order = self.order(query.sort)
+        rows = f"FROM {table(collection)} WHERE {where} AND {beyond} ORDER BY {order} LIMIT {self.mark}"
+        if query.sort and query.fields is None:
+            rows = f"FROM {table(collection)} WHERE key IN (SELECT key {rows}) ORDER BY {order}"
+        return f"SELECT {selected(collection, query.fields)} {rows}", [*values, *more, query.limit]
+
     def order(self, sort: Sequence[str]) -> str:
         return ", ".join(self._ordered(entry) for entry in with_key(sort))
 
@@ -145,6 +159,11 @@ class Render:
 def with_key(sort: Sequence[str]) -> Sequence[str]:
     """Ties go by key, so that every order is total."""
     return sort if "key" in sort or "-key" in sort else (*sort, "key")
+
+
+def sparse(collection: Collection, fields: Sequence[str]) -> str:
+    """What ends the declaration of an index, if that is a sparse one."""
+    return f" WHERE {column(fields[0])} IS NOT NULL" if tuple(fields) in collection.sparse else ""
 
 
 def assignments(claim_set: Iterable[tuple[str, Scalar]], mark: str) -> tuple[str, list[Scalar]]:

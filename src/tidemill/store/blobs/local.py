@@ -188,7 +188,15 @@ class LocalShelf:
                 path.unlink()
             except FileNotFoundError:
                 return False
+            self._remove_empty(path.parent)
         return True
+
+    def _remove_empty(self, folder: Path) -> None:
+        """Remove the folder, and those above it, if nothing is left in them. Needs the lock, alone."""
+        with contextlib.suppress(OSError):
+            while folder != self.root:
+                folder.rmdir()
+                folder = folder.parent
 
     def tidy(self, older_than: float) -> int:
         """Also removes folders that are empty."""

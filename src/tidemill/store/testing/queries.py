@@ -207,6 +207,7 @@ class ReleaseCases:
             "things",
             fields=(("kind", "text"), ("size", "integer"), ("ratio", "real"), ("colour", "text")),
             indexes=(("kind",), ("size", "kind")),
+            sparse=(("colour", "kind"),),
         )
         old = await harness.connect()
         await old.create(older, "a", {"kind": "x", "size": 3, "ratio": 0.5, "other": [1]})
@@ -217,6 +218,8 @@ class ReleaseCases:
 
         assert found.body == {"kind": "x", "size": 3, "ratio": 0.5, "other": [1]}
         assert [one.key for one in (await new.find(newer, sort=("size",))).documents] == ["b", "a", "c"]
+        assert [one.key for one in (await new.find(newer, eq("colour", "red"))).documents] == ["c"]
+        assert [one.key for one in (await new.find(newer, eq("colour", None))).documents] == ["a", "b"]
 
     async def test_a_field_that_became_declared_can_be_cleared(self, harness: Harness) -> None:
         older = Collection("things", fields=(("kind", "text"),))

@@ -21,6 +21,7 @@ Read in this order:
 - `warm`       a warm runner, as the pool has it
 - `program`    a program, as the pool has it
 - `plugins`    which plugins there are, and how one in Python is run
+- `trial`      whether plugins can be run here
 - `answer`     pure: what plugins and programs answer
 - `wire`       what processes say to each other
 - `starting`   the starter, as the pool has it

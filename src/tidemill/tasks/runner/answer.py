@@ -3,7 +3,7 @@
     {"status": 1, "stdout": "…", "stderr": "…", "result": …}
 
 A status is a positive integer; everything but the status may be left out. What is no such answer becomes
-status 2 with the reason, which also goes to stderr.
+status 2 with the reason, which also goes to stderr. Of anything else in it, stderr says that it was left out.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from msgspec import Struct
 from tidemill.tasks.nesting import objection
 from tidemill.tasks.status import FAILED, SUCCEEDED
 
+_KNOWN = ("status", "stdout", "stderr", "result")
 _LARGEST = 2**31 - 1
 _SHOWN = 100
 
@@ -50,6 +51,7 @@ def read_value(value: object) -> Verdict:
         if not isinstance(text, str | bytes | None):
             return failed(f"the plugin answered {name} {_shown(text)}, which is no text")
         texts[name] = _bytes(text or b"")
+    texts["stderr"] += _bytes(_left_out(value))
     reason = _objection(status)
     wrong_result = objection(value.get("result"))
     if wrong_result is not None:
@@ -80,6 +82,16 @@ def read_response(exit_code: int, response: bytes | None) -> Verdict:
         stderr = verdict.stderr + failed(reason).stderr
         return Verdict(FAILED, verdict.stdout, stderr, verdict.result, reason)
     return verdict
+
+
+def _left_out(value: Mapping[Any, Any]) -> str:
+    """A line about what nobody asked for, such as a name that is mistyped; nothing when all is known."""
+    unknown = [name for name in value if name not in _KNOWN]
+    if not unknown:
+        return ""
+    return (
+        f"warning: the plugin answered {_shown(unknown)}, which was left out; known are {', '.join(_KNOWN)}\n"
+    )
 
 
 def _objection(status: object) -> str | None:

@@ -31,6 +31,8 @@ from tidemill.tasks.status import FAILED
 _CHUNK = 256 * 1024
 _WEIGH_S = 0.25
 _REASON_CHARACTERS = 500
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGCHLD)
+"""Those whose handlers the next job would suffer from. To look at all takes longer than many a job."""
 
 
 def serve(fds: list[int], caller: str, recycle: Recycle) -> None:
@@ -51,17 +53,47 @@ def _text(fd: int) -> TextIO:
     return io.TextIOWrapper(binary, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
+class Surroundings:
+    """What a job finds around it and may change: put back as it was, so that the next one finds it too."""
+
+    def __init__(self) -> None:
+        # What it keeps inside: to ask its public face for every entry takes longer than many a job.
+        self._entries: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
+        self._environment = dict(self._entries)
+        self._cwd = os.getcwd()  # noqa: PTH109 - quicker, and asked after every job
+        self._umask = os.umask(0)
+        os.umask(self._umask)
+
+    def restore(self) -> None:
+        """To be called after each job. Raises OSError when there is no way back."""
+        os.umask(self._umask)
+        if self._entries != self._environment:
+            os.environb.clear()
+            os.environb.update(self._environment)
+        if _cwd() != self._cwd:
+            os.chdir(self._cwd)
+
+
+def _cwd() -> str | None:
+    """Where this process is; None when that has been removed."""
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return None
+
+
 class Wear:
-    """Why this process should run no other job, after what it has run."""
+    """Why this process should run no other job, after what it has run. What can be put back, it puts back."""
 
     def __init__(self, recycle: Recycle) -> None:
         self._recycle = recycle
         self._process = psutil.Process()
         self._tasks = 0
         self._threads = threading.active_count()
-        self._cwd = os.getcwd()  # noqa: PTH109 - quicker, and asked after every job
+        self._surroundings = Surroundings()
         self._streams = (sys.stdout, sys.stderr)
         self._files = (os.fstat(1).st_ino, os.fstat(2).st_ino)
+        self._handlers = [signal.getsignal(number) for number in _SIGNALS]
         self._weighed = -math.inf
 
     def reason(self) -> str | None:
@@ -74,16 +106,17 @@ class Wear:
         if _has_children():
             return "a task left processes behind"
         try:
-            if os.getcwd() != self._cwd:  # noqa: PTH109
-                return "a task changed the working directory"
+            self._surroundings.restore()
             if (os.fstat(1).st_ino, os.fstat(2).st_ino) != self._files:
                 return "a task changed the standard output"
         except OSError as error:
             return f"a task left it in disorder: {error}"
         if (sys.stdout, sys.stderr) != self._streams:
             return "a task changed the standard output"
-        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        if [signal.getsignal(number) for number in _SIGNALS] != self._handlers:
             return "a task changed what a signal does"
+        if signal.getitimer(signal.ITIMER_REAL) != (0.0, 0.0):
+            return "a task left an alarm behind"
         return self._too_large()
 
     def _too_large(self) -> str | None:

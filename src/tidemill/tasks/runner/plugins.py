@@ -67,8 +67,16 @@ class Plugins:
 
     def names(self) -> list[str]:
         """All that can be run here, by name."""
-        every = {*self._allowed, *self._programs, *self._installed}
-        return sorted(name for name in every if not isinstance(self.find(name), NoPlugin))
+        return [name for name in self._every() if not isinstance(self.find(name), NoPlugin)]
+
+    def broken(self) -> dict[str, str]:
+        """All that should be run here and cannot, with the reason."""
+        found = {name: self.find(name) for name in self._every()}
+        return {name: plugin.reason for name, plugin in found.items() if isinstance(plugin, NoPlugin)}
+
+    def refuse(self, name: str, reason: str) -> None:
+        """From now on that plugin cannot be run here."""
+        self._found[name] = NoPlugin(f"plugin {name!r}: {reason}")
 
     def find(self, name: str | None) -> Found:
         """Where the plugin of that name is found. None of its code is loaded.
@@ -79,6 +87,9 @@ class Plugins:
         if name is not None and not isinstance(found, NoPlugin):
             self._found[name] = found
         return found
+
+    def _every(self) -> list[str]:
+        return sorted({*self._allowed, *self._programs, *self._installed})
 
     def _look_up(self, name: str | None) -> Found:
         if name in self._programs:
@@ -151,6 +162,12 @@ def load(target: str) -> Callable[..., Any]:
         raise TypeError(f"{target} is neither a class nor a function")
     called: Callable[..., Any] = plugin
     return called
+
+
+def load_only(target: bytes) -> tuple[int, bytes]:
+    """Load the plugin in this process, as the payload of a job says. Raises whatever its import does."""
+    load(target.decode())
+    return SUCCEEDED, b""
 
 
 def run_plugin(target: str, job: Job) -> Verdict:

@@ -26,8 +26,9 @@ from unit.app.cli.commands import STORE, Run, audit_entries, stored
 pytestmark = pytest.mark.usefixtures("folder")
 
 
-def test_version_goes_to_standard_output(run: Run) -> None:
-    result = run("version")
+@pytest.mark.parametrize("argument", ["version", "--version"])
+def test_version_goes_to_standard_output(run: Run, argument: str) -> None:
+    result = run(argument)
 
     assert (result.code, result.out, result.err) == (0, "tidemill 0.1.0\n", "")
 
@@ -55,6 +56,9 @@ def test_every_noun_has_help(run: Run, noun: str) -> None:
     ("arguments", "code", "message"),
     [
         (["nosuch"], 2, "No such command"),
+        (["tasks", "list"], 2, "Did you mean 'task'?"),
+        (["qeue"], 2, "Did you mean 'queue'?"),
+        (["token", "crate"], 2, "Did you mean 'create'?"),
         (["node", "list"], 3, "there is no store at .tidemill/tidemill.db"),
         (["token", "revoke", "ci"], 3, "there is no store"),
         (["config", "set", "ttl_s", "0"], 2, "[setting.value]"),
@@ -210,6 +214,18 @@ def test_partitions_are_listed_and_a_failed_one_is_tried_again(run: Run) -> None
     seen = json.loads(run("cluster", "partitions", "--handler", "files", "--json").out)
     assert [(one["state"], one["attempt"]) for one in seen] == [("outstanding", 0), ("outstanding", 0)]
     assert audit_entries()[0]["action"] == "partition retry"
+
+
+def test_what_changes_is_told_as_json_when_asked(run: Run) -> None:
+    made = json.loads(run("token", "create", "--role", "viewer", "--name", "ci", "--json").out)
+    revoked = run("token", "revoke", "ci", "--json")
+    setting = run("config", "set", "ttl_s", "8", "--json")
+    stored(some_partitions)
+    retried = run("cluster", "retry", "files/a", "--json")
+
+    assert (made["name"], json.loads(revoked.out)) == ("ci", {"deleted": "ci"})
+    assert (json.loads(setting.out), setting.err) == ({"ttl_s": 8.0}, "")
+    assert json.loads(retried.out) == {"retried": ["files/a"]}
 
 
 @pytest.mark.parametrize(("key", "code"), [("files/b", 4), ("files/none", 3)])

@@ -1,22 +1,24 @@
 """Queues, schedules, plugins, the balance and nodes on the command line."""
 
 import json
+from typing import Any
 
 import pytest
 
 from tidemill.cluster import LEADER, LEASES
 from tidemill.cluster.nodes import advertise
 from tidemill.store import Store
-from tidemill.tasks.limits import read_limits
+from tidemill.tasks.limits import change_limits, read_limits
 from tidemill.tasks.order import Order
 from tidemill.tasks.registry import Registry
 from unit.app.cli.commands import Run, audit_entries, stored
 
 
 async def enter(store: Store) -> None:
-    """A node `vm-1` that leads, and knows the plugin `words`."""
+    """A node `vm-1` that leads, knows the plugin `words`, and cannot load `acme:add`."""
     leases = await store.hold(LEASES, ["node:vm-1", LEADER], "token-1", 600_000)
-    entry = {"address": "http://vm-1:7433", "slots": 4, "plugins": ["words"]}
+    plugins = {"plugins": ["words"], "broken": {"acme:add": "no acme"}}
+    entry = {"address": "http://vm-1:7433", "slots": 4, **plugins}
     await advertise(store, "node:vm-1", leases["node:vm-1"].term, entry)
 
 
@@ -49,6 +51,13 @@ def test_a_queue_is_made_looked_at_changed_and_deleted(run: Run) -> None:
     ]
 
 
+def test_for_how_long_ended_tasks_are_kept_is_set_and_taken_back(run: Run, demo: None) -> None:
+    kept = run("queue", "update", "demo", "--keep", "604800", "--json")
+    for_ever = run("queue", "update", "demo", "--keep", "none", "--json")
+
+    assert [json.loads(done.out)["keep_s"] for done in (kept, for_ever)] == [604800.0, None]
+
+
 def test_queues_are_listed_with_their_counts(run: Run, demo: None) -> None:
     stored(submit)
     run("queue", "pause", "demo")
@@ -70,6 +79,8 @@ def test_queues_are_listed_with_their_counts(run: Run, demo: None) -> None:
         (["queue", "create", "new", "--plugin", "words", "--threads", "-1"], 2, "non-negative"),
         (["queue", "create", "new", "--plugin", "words", "--threads", "x"], 2, "non-negative"),
         (["queue", "create", "new", "--plugin", "words", "--policy", "{"], 2, "no JSON"),
+        (["queue", "create", "new", "--plugin", "words", "--keep", "59"], 2, "at least 60 seconds"),
+        (["queue", "update", "demo", "--keep", "a week"], 2, "a number of seconds or none"),
         (["queue", "update", "demo"], 2, "name something to change"),
         (["queue", "update", "nosuch", "--threads", "1"], 3, "[queue.not_found]"),
         (["queue", "delete", "demo"], 4, "[queue.in_use]"),
@@ -115,6 +126,42 @@ def test_a_schedule_is_made_looked_at_run_changed_and_deleted(run: Run, demo: No
     assert (deleted.code, run("schedule", "show", "nightly").code) == (0, 3)
 
 
+def test_what_changes_is_told_as_json_when_asked(run: Run, demo: None) -> None:
+    stored(enter)
+    cron = ["--cron", "30 2 * * *", "--queue", "demo"]
+    balance = '{"max_tasks": {"* 07:00": 5}, "queues": [["demo"]]}'
+
+    def told(*arguments: str) -> Any:
+        result = run(*arguments, "--json")
+        assert (result.code, result.err) == (0, "")
+        return json.loads(result.out)
+
+    assert told("queue", "pause", "demo")["paused"] is True
+    assert told("queue", "resume", "demo")["paused"] is False
+    assert told("schedule", "create", "nightly", *cron)["name"] == "nightly"
+    assert told("schedule", "pause", "nightly")["paused"] is True
+    assert told("schedule", "resume", "nightly")["paused"] is False
+    ran = told("schedule", "run", "nightly")
+    assert told("task", "show", ran["key"])["id"] == ran["id"]
+    assert told("schedule", "delete", "nightly") == {"deleted": "nightly"}
+    assert told("balance", "set", balance)["queues"] == [["demo"]]
+    assert told("node", "drain", "vm-1")["draining"] is True
+    assert told("node", "undrain", "vm-1")["draining"] is False
+    assert told("node", "set", "vm-1", "--maxthreads", "3")["maxthreads"] == 3
+    assert told("task", "delete", "--all", "--yes") == {"changed": 0, "refused": 1}
+    run("task", "cancel", ran["id"])
+    assert told("queue", "delete", "demo") == {"deleted": "demo"}
+
+
+def test_a_queue_that_a_schedule_makes_tasks_for_is_not_deleted(run: Run, demo: None) -> None:
+    run("schedule", "create", "nightly", "--cron", "30 2 * * *", "--queue", "demo")
+    refused = run("queue", "delete", "demo")
+    run("schedule", "delete", "nightly")
+
+    assert (refused.code, "schedule 'nightly'" in refused.err) == (4, True)
+    assert run("queue", "delete", "demo").code == 0
+
+
 def test_the_balance_is_set_and_shown(run: Run, demo: None) -> None:
     run("queue", "create", "other", "--kind", "function")
     result = run("balance", "set", '{"max_tasks": {"* 07:00": 5}, "queues": [["demo"], ["other"]]}')
@@ -135,12 +182,15 @@ def test_nodes_are_listed_bounded_and_drained(run: Run, demo: None) -> None:
     run("node", "drain", "vm-1")
     limits = stored(lambda store: read_limits(store, "vm-1"))
     shown = json.loads(run("node", "show", "vm-1", "--json").out)
+    stored(lambda store: change_limits(store, "vm-1", dead="token-1"))
+    [marked] = json.loads(run("node", "list", "--json").out)
     run("node", "undrain", "vm-1")
     run("node", "set", "vm-1", "--maxthreads", "none")
     [listed] = json.loads(run("node", "list", "--json").out)
 
     assert (limits.maxthreads, limits.draining) == (3, True)
     assert (shown["maxthreads"], shown["draining"], shown["tasks"]) == (3, True, 0)
+    assert (marked["dead"], listed["dead"]) == (True, False)
     assert (listed["maxthreads"], listed["draining"], listed["leader"]) == (None, False, True)
     assert [entry["action"] for entry in audit_entries()][:2] == ["node set", "node undrain"]
 
@@ -150,5 +200,7 @@ def test_plugins_are_those_of_nodes_that_are_alive(run: Run, demo: None) -> None
     stored(enter)
 
     assert before == []
-    assert run("plugin", "list").out == "name\tnodes\nwords\tvm-1\n"
+    assert run("plugin", "list").out == (
+        'name\tnodes\tbroken\nacme:add\t-\t{"vm-1": "no acme"}\nwords\tvm-1\t-\n'
+    )
     assert "no node" not in run("queue", "create", "other", "--plugin", "words").err

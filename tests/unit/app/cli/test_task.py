@@ -1,7 +1,9 @@
 """Tasks on the command line."""
 
+import asyncio
 import io
 import json
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tidemill.app.cli import task
 from tidemill.store import Claim, Store, eq
 from tidemill.tasks.queue import Queue, create_queue
 from tidemill.tasks.registry import Registry
@@ -65,7 +68,7 @@ def test_params_come_from_a_file_or_standard_input(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "params.json").write_text('[{"n": 1}, {"n": 2}]')
-    monkeypatch.setattr(sys, "stdin", io.StringIO('{"n": 3}'))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"n": 3}')))
     run("task", "submit", "demo", "--params-file", "params.json")
     run("task", "submit", "demo", "--params-file", "-", "--count", "2")
 
@@ -119,6 +122,87 @@ def test_tasks_are_cancelled_and_tried_again_by_name_or_all_that_match(run: Run)
     assert "3 tasks changed, 0 could not be" in all_again.err
 
 
+def test_whoever_is_interrupted_while_waiting_is_told_what_goes_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(task, "wait_ended", interrupted)
+    plain = run("task", "submit", "demo", "--wait")
+    as_json = run("task", "submit", "demo", "--count", "2", "--wait", "--json")
+    listed = json.loads(run("task", "list", "--sort", "turn", "--json").out)
+
+    assert (plain.code, plain.out.split()) == (130, [listed[0]["id"]])
+    assert (as_json.code, [one["id"] for one in json.loads(as_json.out)]) == (
+        130,
+        [one["id"] for one in listed[1:]],
+    )
+    assert "go on" in plain.err
+
+
+def test_tasks_are_parked_and_queued_again(run: Run) -> None:
+    [key] = run("task", "submit", "demo").out.split()
+    parked = run("task", "park", key, "--status", "-7", "--json")
+    again = run("task", "retry", key)
+
+    assert [(one["id"], one["status"]) for one in json.loads(parked.out)] == [(key, -7)]
+    assert f"task {key} is parked -7" in parked.err
+    assert f"task {key} is queued" in again.err
+
+
+def test_tasks_are_deleted_by_name(run: Run) -> None:
+    first, second = run("task", "submit", "demo", "--count", "2").out.split()
+    one = run("task", "delete", first)
+    other = run("task", "delete", second, "--json")
+
+    assert (one.code, one.err) == (0, f"task {first} is deleted\n")
+    assert json.loads(other.out) == {"deleted": [second]}
+    assert json.loads(run("task", "list", "--json").out) == []
+    assert (audit_entries()[0]["action"], audit_entries()[0]["target"]) == ("task delete", second)
+
+
+@pytest.mark.parametrize("filters", [["--status", "cancelled", "--status", "queued"], ["--all"]])
+def test_all_that_match_are_deleted_once_somebody_is_sure(
+    run: Run, monkeypatch: pytest.MonkeyPatch, filters: list[str]
+) -> None:
+    cancelled, _ = run("task", "submit", "demo", "--count", "2").out.split()
+    run("task", "cancel", cancelled)
+    asked = ["task", "delete", "--queue", "demo", *filters]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    unsure = run(*asked)
+    left = len(json.loads(run("task", "list", "--json").out))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    sure = run(*asked)
+
+    assert (unsure.code, left, "2 tasks match" in unsure.err) == (1, 2, True)
+    assert (sure.code, "1 tasks changed, 1 could not be" in sure.err) == (0, True)
+    assert [one["state"] for one in json.loads(run("task", "list", "--json").out)] == ["queued"]
+
+
+def test_a_program_deletes_without_being_asked(run: Run) -> None:
+    [key] = run("task", "submit", "demo").out.split()
+    cancelled = run("task", "cancel", "--all", "--json")
+    deleted = run("task", "delete", "--batch", "7", "--all", "--yes", "--json")
+    rest = run("task", "delete", "--queue", "demo", "--yes", "--json")
+
+    assert json.loads(cancelled.out) == {"changed": 1, "refused": 0}
+    assert json.loads(deleted.out) == {"changed": 0, "refused": 0}
+    assert (json.loads(rest.out), rest.err) == ({"changed": 1, "refused": 0}, "")
+    assert run("task", "show", key).code == 3
+    assert audit_entries()[0]["detail"] == "queue=['demo']"
+
+
+def test_params_that_are_no_text_are_told(run: Run, folder: Path) -> None:
+    (folder / "params.json").write_bytes(b'{"n": "\xe4"}')
+    from_file = run("task", "submit", "demo", "--params-file", "params.json")
+    from_argument = run("task", "submit", "demo", "--params", '{"n": "\udce4"}')
+
+    for result in (from_file, from_argument):
+        assert (result.code, "no JSON: byte 7 (0xe4) is no UTF-8" in result.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -137,6 +221,13 @@ def test_tasks_are_cancelled_and_tried_again_by_name_or_all_that_match(run: Run)
         (["cancel", "taken", "--all"], 2, "say --all"),
         (["cancel", "taken", "--queue", "demo"], 2, "say --all"),
         (["retry", "--queue", "demo"], 2, "say --all"),
+        (["delete"], 2, "say --all"),
+        (["delete", "--queue", "", "--yes"], 2, "say --all"),
+        (["delete", "taken", "--queue", "demo"], 2, "say --all"),
+        (["delete", "nosuch"], 3, "[task.not_found]"),
+        (["park", "taken", "--status", "-2"], 2, "less than -6"),
+        (["park", "taken"], 2, "--status"),
+        (["lits"], 2, "Did you mean 'list'"),
         (["list", "--status", "done"], 2, "'done'"),
         (["list", "--sort", "params"], 2, "turn or -turn"),
     ],

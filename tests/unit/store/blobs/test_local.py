@@ -234,6 +234,16 @@ def test_a_sweep_removes_folders_that_are_empty(blobs: Blobs, folder: Path) -> N
     assert sorted(path.name for path in folder.rglob("*")) == ["+blobs", "+tmp", "kept+blob", "p"]
 
 
+def test_a_deletion_removes_the_folders_that_it_leaves_empty(blobs: Blobs, folder: Path) -> None:
+    blobs.put("p/1/2/3", b"content")
+    blobs.put("p/kept", b"content")
+    blobs.delete("p/1/2/3")
+    blobs.put("p/1/2/3", b"content")
+    blobs.delete("p/1/2/3")
+
+    assert sorted(path.name for path in folder.rglob("*")) == ["+blobs", "+tmp", "kept+blob", "p"]
+
+
 def test_publishing_again_makes_a_blob_young(blobs: Blobs) -> None:
     blobs.put("a", b"content")
     grow_old(blobs, "a")
@@ -306,8 +316,9 @@ def test_a_folder_that_was_removed_and_made_again_is_made_durable_again(
     blobs: Blobs, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blobs.put("p/q/a", b"content")
+    blobs.put("p/kept", b"content")
     blobs.delete("p/q/a")
-    (folder / "p/q").rmdir()
+    assert not (folder / "p/q").exists()
     synced: list[str] = []
     fsync = os.fsync
 

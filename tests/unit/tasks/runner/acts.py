@@ -5,6 +5,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,35 @@ def moves(task: TaskView) -> None:
     os.chdir("/")
 
 
+def moves_to_nowhere(task: TaskView) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+
+
+def redecorates(task: TaskView) -> None:
+    """Changes, removes and adds a variable, and lets files be for nobody."""
+    os.environ["PATH"] = "/nowhere"
+    os.environ.pop("HOME", None)
+    os.environ["LEFT_BEHIND"] = "yes"
+    os.umask(0o777)
+
+
+def surroundings(task: TaskView) -> dict[str, Any]:
+    umask = os.umask(0)
+    os.umask(umask)
+    seen = {name: os.environ.get(name) for name in ("PATH", "HOME", "LEFT_BEHIND")}
+    shell = subprocess.run(["/bin/sh", "-c", "echo $PATH"], check=True, capture_output=True, text=True)
+    return {"status": 1, "result": {**seen, "shell": shell.stdout.strip(), "umask": umask}}
+
+
+def listens_to_signals(task: TaskView) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def sets_an_alarm(task: TaskView) -> None:
+    signal.alarm(600)
+
+
 def closes_output(task: TaskView) -> None:
     os.close(1)
 
@@ -145,7 +175,7 @@ def takes_memory(task: TaskView) -> None:
 
 def babbles(task: TaskView) -> None:
     """Writes into every socket that it can find."""
-    for fd in range(3, 50):
+    for fd in range(3, 1024):
         try:
             os.write(fd, b"\x03\x00\x00\x00zzz")
         except OSError:

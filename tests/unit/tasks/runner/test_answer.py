@@ -71,3 +71,11 @@ def test_a_response_that_is_none_fails_with_the_reason(response: bytes) -> None:
 
     assert verdict.status == 2
     assert verdict.reason
+
+
+@pytest.mark.parametrize("status", [1, 2, 9])
+def test_what_is_not_known_in_an_answer_is_left_out_and_said_so(status: int) -> None:
+    verdict = read_response(0, b'{"status": %d, "resutl": 5, "stderr": "err\\n"}' % status)
+
+    assert (verdict.status, verdict.result, verdict.reason) == (status, None, None)
+    assert verdict.stderr.startswith(b"err\nwarning: the plugin answered ['resutl'], which was left out;")

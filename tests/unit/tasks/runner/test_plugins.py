@@ -47,6 +47,18 @@ def test_names_are_those_that_can_be_run() -> None:
     assert plugins.names() == ["json:loads", "words"]
 
 
+def test_what_should_be_run_and_cannot_is_told_with_the_reason() -> None:
+    plugins = Plugins(["json:loads", "no_such_package:f"])
+    plugins.refuse("json:loads", "it is for others")
+
+    assert plugins.names() == []
+    assert plugins.find("json:loads") == NoPlugin("plugin 'json:loads': it is for others")
+    assert plugins.broken() == {
+        "json:loads": "plugin 'json:loads': it is for others",
+        "no_such_package:f": "plugin 'no_such_package:f': there is no package 'no_such_package' on this node",
+    }
+
+
 def test_a_task_cannot_be_changed_by_its_plugin() -> None:
     task = TaskView(Job("id", 1, 2, "q", "plugin", "p", {}))
     for name in ("id", "attempt", "fence", "queue", "params", "other"):

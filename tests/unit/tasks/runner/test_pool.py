@@ -122,18 +122,38 @@ async def test_outputs_are_bytes_whatever_is_written(open_pool: OpenPool) -> Non
     assert (await seen.end_of(job)).stdout == Output(257, b"\xff" + bytes(range(256)))
 
 
-@pytest.mark.parametrize(
-    ("name", "changed"), [("leaves_a_thread", "thread"), ("moves", "cwd"), ("closes_output", "output")]
-)
-async def test_a_runner_that_a_task_changed_is_replaced(open_pool: OpenPool, name: str, changed: str) -> None:
+@pytest.mark.parametrize("name", ["leaves_a_thread", "closes_output", "listens_to_signals", "sets_an_alarm"])
+async def test_a_runner_that_a_task_changed_is_replaced(open_pool: OpenPool, name: str) -> None:
     pool, seen = await open_pool(size=1)
     before, changing, after = act("tells"), act(name), act("tells")
     pool.hand_in([before, changing, after])
     first, last = [msgspec.json.decode((await seen.end_of(job)).result) for job in (before, after)]
 
     assert seen.endings[changing.id] == Finished(1)
-    assert first["pid"] != last["pid"], changed
-    assert first["cwd"] == last["cwd"]
+    assert first["pid"] != last["pid"]
+
+
+@pytest.mark.parametrize("name", ["moves", "moves_to_nowhere"])
+async def test_a_task_finds_itself_where_the_one_before_it_began(open_pool: OpenPool, name: str) -> None:
+    pool, seen = await open_pool(size=1)
+    jobs = [act("tells"), act(name), act("tells")]
+    pool.hand_in(jobs)
+    first, _, last = [(await seen.end_of(job)).result for job in jobs]
+
+    told = ["pid", "cwd"]
+    assert [msgspec.json.decode(last)[name] for name in told] == [
+        msgspec.json.decode(first)[name] for name in told
+    ]
+
+
+async def test_what_a_task_does_to_its_surroundings_is_undone(open_pool: OpenPool) -> None:
+    pool, seen = await open_pool(size=1)
+    jobs = [act("surroundings"), act("redecorates"), act("surroundings")]
+    pool.hand_in(jobs)
+    first, changed, last = [await seen.end_of(job) for job in jobs]
+
+    assert changed == Finished(1)
+    assert msgspec.json.decode(last.result) == msgspec.json.decode(first.result)
 
 
 async def test_a_runner_is_replaced_after_so_many_tasks(open_pool: OpenPool) -> None:

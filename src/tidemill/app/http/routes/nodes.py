@@ -13,7 +13,7 @@ from tidemill.app.http.recorder import describe
 from tidemill.app.task_views import limits_view, tasks_on
 from tidemill.app.tokens import Role
 from tidemill.tasks.errors import BadTask
-from tidemill.tasks.limits import NodeLimits, change_limits, read_all_limits, read_limits
+from tidemill.tasks.limits import TAKING_TASKS, NodeLimits, change_limits, read_all_limits, read_limits
 
 _CHANGES = fields({"maxthreads": "how many tasks it runs at a time; null for its own setting"}, "maxthreads")
 
@@ -27,14 +27,15 @@ def routes(context: NodeContext) -> APIRouter:
     async def get_nodes() -> dict[str, Any]:
         """The node list as it stands in the store, with what people have set for each."""
         nodes, limits = await context.nodes(), await read_all_limits(store)
-        return {"nodes": [asdict(node) | limits_view(limits.get(node.name, NodeLimits())) for node in nodes]}
+        views = [limits_view(limits.get(node.name, NodeLimits()), node.token) for node in nodes]
+        return {"nodes": [asdict(node) | view for node, view in zip(nodes, views, strict=True)]}
 
     @router.get("/nodes/{name}")
     async def get_node(name: str) -> dict[str, Any]:
         """A node, and how many tasks it has in hands."""
         node = await _node(context, name)
         limits = await read_limits(store, name)
-        return asdict(node) | limits_view(limits) | {"tasks": await tasks_on(registry, name)}
+        return asdict(node) | limits_view(limits, node.token) | {"tasks": await tasks_on(registry, name)}
 
     @router.post("/nodes/{name}", dependencies=operator, openapi_extra=takes(_CHANGES))
     async def post_node(name: str, request: Request) -> dict[str, Any]:
@@ -51,8 +52,8 @@ def routes(context: NodeContext) -> APIRouter:
 
     @router.post("/nodes/{name}/undrain", dependencies=operator)
     async def undrain(name: str, request: Request) -> dict[str, Any]:
-        """Let a node take tasks again."""
-        return await _set(context, request, name, {"draining": False})
+        """Let a node take tasks again, also one that was marked as dead."""
+        return await _set(context, request, name, TAKING_TASKS)
 
     return router
 
@@ -65,6 +66,6 @@ async def _node(context: NodeContext, name: str) -> NodeView:
 
 
 async def _set(context: NodeContext, request: Request, name: str, changes: dict[str, Any]) -> dict[str, Any]:
-    await _node(context, name)
+    node = await _node(context, name)
     describe(request.scope, ", ".join(f"{field}={value}" for field, value in changes.items()))
-    return {"name": name} | limits_view(await change_limits(context.store, name, **changes))
+    return {"name": name} | limits_view(await change_limits(context.store, name, **changes), node.token)

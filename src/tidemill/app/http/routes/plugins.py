@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from tidemill.app.http.context import NodeContext
 from tidemill.app.http.door import require
-from tidemill.app.task_views import plugins_of_nodes
+from tidemill.app.task_views import plugin_rows, plugins_of_nodes
 from tidemill.app.tokens import Role
 
 
@@ -15,18 +15,13 @@ def routes(context: NodeContext) -> APIRouter:
 
     @router.get("/plugins")
     async def get_plugins() -> dict[str, Any]:
-        """The plugins that nodes which are alive can run, each with their names."""
-        found = await _plugins(context)
-        return {"plugins": [{"name": name, "nodes": nodes} for name, nodes in found.items()]}
+        """The plugins of nodes which are alive: those that can run each, and why others cannot."""
+        return {"plugins": plugin_rows(await context.nodes(), context.tasking.plugins.names())}
 
     return router
 
 
 async def known_plugins(context: NodeContext) -> list[str]:
     """The plugins that some node which is alive can run, by name."""
-    return list(await _plugins(context))
-
-
-async def _plugins(context: NodeContext) -> dict[str, list[str]]:
     # This node's own are known even while its entry in the list is not written yet.
-    return plugins_of_nodes(await context.nodes(), context.tasking.plugins.names())
+    return list(plugins_of_nodes(await context.nodes(), context.tasking.plugins.names()))

@@ -15,7 +15,15 @@ from tidemill.app.task_views import queue_counts, queue_view
 from tidemill.app.tokens import Role
 from tidemill.store import Conflict
 from tidemill.tasks.errors import BadTask
-from tidemill.tasks.queue import Queue, create_queue, get_queue, list_queues, read_queue, update_queue
+from tidemill.tasks.queue import (
+    Queue,
+    create_queue,
+    get_queue,
+    list_queues,
+    new_queue,
+    read_queue,
+    update_queue,
+)
 
 _ABOUT = {
     "plugin": "the plugin that runs its tasks, for the kind `plugin`",
@@ -26,6 +34,7 @@ _ABOUT = {
     "not_nodes": "nodes that do not run its tasks",
     "policy": "any of attempts, crashes, backoff_s, backoff_max_s, orphans, timeout_s, grace_s, memory_mb",
     "gfs": "whether outputs are blobs: auto, true or false",
+    "keep_s": "for how many seconds tasks that have ended are kept, at least 60; null is for ever",
     "becomes": "for the kind `remote`: the queue that its results go to",
     "batch_size": "for the kind `remote`: how many tasks a batch has",
     "description": "a text",
@@ -50,7 +59,7 @@ def routes(context: NodeContext) -> APIRouter:
     @router.post("/queues", status_code=201, dependencies=operator, openapi_extra=takes(_NEW))
     async def post_queue(request: Request, response: Response) -> dict[str, Any]:
         """Make a queue. A plugin that no node which is alive can run is refused."""
-        queue = read_queue(_own(await read_object(request)))
+        queue = new_queue(_own(await read_object(request)))
         describe(request.scope, f"queue {queue.name}")
         response.headers["Location"] = f"/api/v1/queues/{queue.name}"
         return await _create(context, queue, response)

@@ -12,6 +12,7 @@ from tidemill.app.http.context import NodeContext
 from tidemill.app.http.door import admit, require
 from tidemill.app.http.recorder import describe
 from tidemill.app.http.routes.plugins import known_plugins
+from tidemill.app.repeats import remember
 from tidemill.app.task_filter import conditions, matches
 from tidemill.app.task_orders import (
     MOST_TASKS,
@@ -41,7 +42,7 @@ _NEW = fields(
         "not_before": "milliseconds or ISO time before which it does not begin",
         "description": "a text",
         "batch": "the number of its batch",
-        "payload": "for queues of functions: the call in base64; needs the role function",
+        "payload": "in base64: what a remote worker gets, or the call of a function, for the role function",
         "collection": "tasks, queues or nodes: makes a task for each document that matches `filter`",
         "filter": "which documents of the collection; in params, `document.FIELD` stands for their fields",
     },
@@ -65,7 +66,8 @@ def routes(context: NodeContext) -> APIRouter:
     ) -> dict[str, Any]:
         """Make a task, durable on return; of a list, or for several params, tasks, of which the ids are told.
 
-        A repeat with the same Idempotency-Key makes nothing, and is answered with the same.
+        A repeat with the same Idempotency-Key makes nothing, and is answered with the same. When a key of
+        several is taken, the answer says in `made` which tasks were made nevertheless.
         """
         value = await read_json(request)
         submission = Submission(context, request, idempotency_key)
@@ -102,6 +104,7 @@ class Submission:
                 orders.append(await self._named(order, payload, len(orders)))
         if len(orders) > MOST_TASKS:
             raise BadTask(f"{len(orders):,} tasks at once; at most {MOST_TASKS:,}")
+        await self._recognize(asked)
         queues = ", ".join(dict.fromkeys(order.queue for order in orders))
         describe(self._request.scope, f"{len(orders)} in {queues}")
         return orders
@@ -133,6 +136,19 @@ class Submission:
         await self._registry.submit_all(missing)
         return [order_id(order) for order in orders]
 
+    async def _recognize(self, asked: Sequence[NewTask]) -> None:
+        """Raises `BadTask` when an earlier request of the same Idempotency-Key asked for anything else."""
+        if self._repeat is None:
+            return
+        key, now = repeat_id(self._caller(), self._repeat), await self._registry.time.now()
+        if not await remember(self._context.store, key, asked, now):
+            raise BadTask(
+                f"Idempotency-Key {self._repeat!r} was used for a request that differs from this one"
+            )
+
+    def _caller(self) -> str:
+        return admit(self._request.scope, *Role).name
+
     async def _submitters(self, ids: Sequence[str]) -> dict[str, Any]:
         """Who submitted those of the tasks that exist."""
         found: dict[str, Any] = {}
@@ -152,8 +168,7 @@ class Submission:
     async def _named(self, order: Order, payload: bytes | None, at: int) -> Order:
         """The order with an id that a repeat has too, and its payload where it can be found."""
         if self._repeat is not None:
-            caller = admit(self._request.scope, *Role).name
-            repeat = repeat_id(caller, self._repeat, at)
+            repeat = repeat_id(self._caller(), self._repeat, at)
             order = msgspec.structs.replace(order, id=repeat, submitter=f"request:{repeat}")
         if payload is None:
             return order

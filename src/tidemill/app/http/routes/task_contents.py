@@ -1,12 +1,13 @@
 """What a task was given, what came of it, and what it prints as it comes."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from tidemill.app.errors import NotFound
+from tidemill.app.http.contents import content_answer
 from tidemill.app.http.context import NodeContext, TaskContext
 from tidemill.app.http.door import require
 from tidemill.app.http.leaving import until
@@ -37,7 +38,7 @@ def routes(context: NodeContext) -> APIRouter:
         key, found, _ = await tasking.registry.get(task)
         if found.payload is None:
             raise NotFound(f"task {key} has no payload")
-        return await _bytes(tasking, found.payload)
+        return await content_answer(tasking.shelves, found.payload, f"{found.key or key}.payload")
 
     @router.get("/tasks/{task:path}/logs", response_class=StreamingResponse, dependencies=viewer)
     async def get_logs(
@@ -62,14 +63,10 @@ async def _result(tasking: TaskContext, key: str, task: Task) -> Response:
     if task.payload is not None and task.result is None:
         raise NotFound(f"task {key} ended without a result: {task.reason or name_of(task.status)}")
     if task.payload is not None:
-        return await _bytes(tasking, task.result)
+        return await content_answer(tasking.shelves, task.result, f"{task.key or key}.result")
     if is_blob(task.result):
-        return await _bytes(tasking, task.result, "application/json")
+        return await content_answer(tasking.shelves, task.result, kind="application/json")
     return JSONResponse(task.result)
-
-
-async def _bytes(tasking: TaskContext, value: Any, kind: str = "application/octet-stream") -> Response:
-    return Response(await tasking.shelves.read(value), media_type=kind)
 
 
 async def _printed(

@@ -1,4 +1,4 @@
-"""Tasks in number: find, count, cancel and try again."""
+"""Tasks in number: find, count, cancel, try again and delete."""
 
 from typing import Annotated, Any
 
@@ -74,6 +74,12 @@ def routes(context: NodeContext) -> APIRouter:
     async def retry_tasks(request: Request) -> dict[str, Any]:
         """Queue every task that matches and has ended. Filters are those of `GET /tasks`."""
         done = await registry.retry_all(*await _wanted(request))
+        return {"changed": done.changed, "refused": done.refused}
+
+    @router.post("/tasks/delete", dependencies=operator, openapi_extra=takes(_FILTER))
+    async def delete_tasks(request: Request) -> dict[str, Any]:
+        """Remove every task that matches; those that wait or run are refused. Filters as for `GET /tasks`."""
+        done = await registry.delete_all(*await _wanted(request))
         return {"changed": done.changed, "refused": done.refused}
 
     return router

@@ -11,7 +11,6 @@ from tidemill.app.http.recorder import describe
 from tidemill.app.task_views import task_view
 from tidemill.app.tokens import Role
 from tidemill.tasks.errors import BadTask
-from tidemill.tasks.status import is_parked
 
 
 def routes(context: NodeContext) -> APIRouter:
@@ -35,8 +34,8 @@ def routes(context: NodeContext) -> APIRouter:
     async def park(task: str, request: Request) -> dict[str, Any]:
         """Keep a task that waits from being claimed, under a negative code of your own."""
         code = (await read_object(request)).get("status")
-        if not isinstance(code, int) or isinstance(code, bool) or not is_parked(code):
-            raise BadTask(f"status is {code!r}, and must be -4 or a code less than -6")
+        if not isinstance(code, int) or isinstance(code, bool):
+            raise BadTask(f"status is {code!r}, and must be a number")
         describe(request.scope, f"status={code}")
         return task_view(*await registry.park(task, code))
 

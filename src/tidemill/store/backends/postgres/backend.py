@@ -21,7 +21,7 @@ from tidemill.store.document import (
     Where,
     Write,
 )
-from tidemill.store.errors import BadRequest, Unavailable
+from tidemill.store.errors import BadRequest, NoStore, Unavailable
 from tidemill.store.release import newer, refuse_if_older
 
 _render = statements.PostgresRender()
@@ -35,8 +35,9 @@ class PostgresBackend:
 
     capabilities = Capabilities(watch="push", server_time=True, shared="network")
 
-    def __init__(self, url: str, release: str, connections: int) -> None:
+    def __init__(self, url: str, release: str, connections: int, *, create: bool = True) -> None:
         self._release = release
+        self._create = create
         self._pool = Pool(url, connections)
         self._announcer = Announcer(self._pool)
         self._listener: Listener | None = None
@@ -87,13 +88,7 @@ class PostgresBackend:
         return {key: (revision, nonce) for key, revision, nonce in rows}
 
     async def find(self, collection: Collection, query: Query) -> list[Document]:
-        conditions, values = _render.where(query.where)
-        beyond, more = _render.after(query)
-        text = (
-            f"SELECT {selected(collection, query.fields)} FROM {table(collection)} "
-            f"WHERE {conditions} AND {beyond} ORDER BY {_render.order(query.sort)} LIMIT %s"
-        )
-        rows = await self._pool.rows(text, [*values, *more, query.limit])
+        rows = await self._pool.rows(*_render.find(collection, query))
         return [document_of(collection, row, query.fields) for row in rows]
 
     async def count(self, collection: Collection, where: Where, limit: int) -> int:
@@ -157,6 +152,8 @@ class PostgresBackend:
             raise BadRequest(f"{self._pool.server} is too old; PostgreSQL 13 or newer is needed")
         if encoding != "UTF8":
             raise BadRequest(f"{self._pool.server}: the database's encoding is {encoding}; it must be UTF8")
+        if not laid and not self._create:
+            raise NoStore(f"{self._pool.server}: the database is there, but no store in it")
         if not laid:
             await self._run_script(layout.foundation())
 

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from tidemill.store.backends.postgres.statements import TYPES, PostgresRender
-from tidemill.store.backends.sql import column, table, with_key
+from tidemill.store.backends.sql import column, sparse, table, with_key
 from tidemill.store.document import Collection, FieldType
 from tidemill.store.release import FIRST_RELEASE
 
@@ -67,8 +67,9 @@ def missing(collection: Collection, there: Iterable[str]) -> str | None:
                 steps.append(_fill(name, field, kind))
     steps += [
         # With the key at its end, an index serves orders in full: ties go by key.
-        f"CREATE INDEX IF NOT EXISTS {index} ON {name} ({PostgresRender().index(with_key(fields))})"
-        for fields in collection.indexes
+        f"CREATE INDEX IF NOT EXISTS {index} ON {name} "
+        f"({PostgresRender().index(with_key(fields))}){sparse(collection, fields)}"
+        for fields in (*collection.indexes, *collection.sparse)
         if (index := index_name(collection, fields)) not in known
     ]
     return _script(steps) if steps else None

@@ -19,6 +19,7 @@ from tidemill.store.backends.sql import (
     table,
 )
 from tidemill.store.backends.sqlite import layout
+from tidemill.store.backends.sqlite.gathering import Gathering, Part
 from tidemill.store.backends.sqlite.hosttime import HostTime, anchor_time, known_time
 from tidemill.store.backends.sqlite.pulse import Pulse, cell_of, open_pulse
 from tidemill.store.backends.sqlite.thread import ConnectionThread
@@ -34,6 +35,7 @@ from tidemill.store.document import (
     Where,
     Write,
 )
+from tidemill.store.errors import NoStore
 from tidemill.store.release import newer, refuse_if_older
 
 T = TypeVar("T")
@@ -60,17 +62,21 @@ class SqliteBackend:
 
     capabilities = Capabilities(watch="push", server_time=True, shared="machine", bounded=True)
 
-    def __init__(self, path: str, release: str, timeout_s: float = 10.0) -> None:
+    def __init__(self, path: str, release: str, timeout_s: float = 10.0, *, create: bool = True) -> None:
         self._path = Path(path)
         self._release = release
+        self._create = create
         self._thread = ConnectionThread(self._path, timeout_s)
         self._draw = self._thread.counter.draw
+        self._gathering = Gathering(self._commit)
         self._time = HostTime(None)
         self._pulse: Pulse | None = None
         self._names: set[str] = set()
         self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
+        if not self._create and not self._path.is_file():
+            raise NoStore(f"there is no store at {self._path}")
         await self._thread.open()
         try:
             await self._thread.run(
@@ -103,12 +109,19 @@ class SqliteBackend:
         return await self._read(read)
 
     async def write(self, writes: Sequence[Write], nonce: int) -> list[Outcome]:
-        runs = take_apart(writes)
+        return await self._gathering.add(Part(take_apart(writes), nonce, len(writes)))
 
-        def act(connection: apsw.Connection) -> list[Outcome]:
-            return apply(connection, runs, self._draw(connection, len(runs)), nonce, self._time.now())
+    async def _commit(self, parts: Sequence[Part]) -> list[list[Outcome]]:
+        """Do all of them in one transaction: one sync to disk for all who write in the same moment."""
 
-        return await self._write(act, rows=len(writes))
+        def act(connection: apsw.Connection) -> list[list[Outcome]]:
+            now = self._time.now()
+            return [
+                apply(connection, part.runs, self._draw(connection, len(part.runs)), part.nonce, now)
+                for part in parts
+            ]
+
+        return await self._write(act, rows=sum(part.size for part in parts))
 
     async def nonces(self, collection: Collection, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
         def read(connection: apsw.Connection) -> dict[str, tuple[int, int]]:
@@ -119,13 +132,8 @@ class SqliteBackend:
         return await self._read(read)
 
     async def find(self, collection: Collection, query: Query) -> list[Document]:
-        conditions, values = _render.where(query.where)
-        beyond, more = _render.after(query)
-        text = (
-            f"SELECT {selected(collection, query.fields)} FROM {table(collection)} "
-            f"WHERE {conditions} AND {beyond} ORDER BY {_render.order(query.sort)} LIMIT ?"
-        )
-        rows = await self._all(text, (*values, *more, query.limit), rows=query.limit)
+        text, values = _render.find(collection, query)
+        rows = await self._all(text, values, rows=query.limit)
         return [document_of(collection, row, query.fields) for row in rows]
 
     async def count(self, collection: Collection, where: Where, limit: int) -> int:
@@ -229,6 +237,8 @@ class SqliteBackend:
         return await self._thread.run(lambda connection: connection.data_version())
 
     def _lay_foundation(self, connection: apsw.Connection) -> None:
+        if not self._create and not layout.has_foundation(connection):
+            raise NoStore(f"{self._path}: the file is there, but no store in it")
         connection.execute(layout.SETTINGS)
         if not layout.has_foundation(connection):
             self._thread.transaction(connection, lambda _: connection.execute(layout.FOUNDATION))

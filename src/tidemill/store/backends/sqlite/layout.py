@@ -5,7 +5,7 @@ Everything here adds and nothing removes, so that older releases go on working b
 
 import apsw
 
-from tidemill.store.backends.sql import Render, column, table, with_key
+from tidemill.store.backends.sql import Render, column, sparse, table, with_key
 from tidemill.store.document import Collection
 from tidemill.store.release import FIRST_RELEASE
 
@@ -57,8 +57,8 @@ def _indexes(collection: Collection) -> list[str]:
     render = Render("?", say_nulls=False)
     return [
         f"CREATE INDEX {table(collection)}__{'_'.join(fields)} "
-        f"ON {table(collection)} ({render.index(with_key(fields))})"
-        for fields in collection.indexes
+        f"ON {table(collection)} ({render.index(with_key(fields))}){sparse(collection, fields)}"
+        for fields in (*collection.indexes, *collection.sparse)
     ]
 
 

@@ -1,5 +1,6 @@
 """Nodes, plugins and what a node tells of itself over HTTP."""
 
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -8,7 +9,7 @@ import pytest
 from tidemill.app.settings import Settings
 from tidemill.app.tokens import Role, create_token
 from tidemill.store import Store
-from tidemill.tasks.limits import read_limits
+from tidemill.tasks.limits import change_limits, read_limits
 
 Client = httpx2.AsyncClient
 
@@ -20,8 +21,8 @@ async def test_people_bound_and_drain_a_node(client: Client, store: Store) -> No
     undrained = await client.post("/api/v1/nodes/alpha/undrain")
     unbounded = await client.post("/api/v1/nodes/alpha", json={"maxthreads": None})
 
-    assert bounded.json() == {"name": "alpha", "maxthreads": 3, "draining": False}
-    assert drained.json() == {"name": "alpha", "maxthreads": 3, "draining": True}
+    assert bounded.json() == {"name": "alpha", "maxthreads": 3, "draining": False, "dead": False}
+    assert drained.json() == {"name": "alpha", "maxthreads": 3, "draining": True, "dead": False}
     assert (seen["name"], seen["maxthreads"], seen["draining"], seen["tasks"]) == ("alpha", 3, True, 0)
     assert (undrained.json()["draining"], unbounded.json()["maxthreads"]) == (False, None)
     assert (await read_limits(store, "alpha")).maxthreads is None
@@ -32,6 +33,19 @@ async def test_the_list_has_what_people_set(client: Client) -> None:
     [alpha, eve] = (await client.get("/api/v1/nodes")).json()["nodes"]
 
     assert (alpha["draining"], alpha["plugins"], eve["draining"]) == (True, ["tides"], False)
+
+
+async def test_a_process_that_was_marked_as_dead_is_shown_until_it_is_to_take_tasks_again(
+    client: Client, store: Store
+) -> None:
+    await change_limits(store, "alpha", dead="token-a")
+    await change_limits(store, "<b>eve</b>", dead="the one before")
+    marked = [node["dead"] for node in (await client.get("/api/v1/nodes")).json()["nodes"]]
+    undrained = await client.post("/api/v1/nodes/alpha/undrain")
+
+    assert marked == [True, False]
+    assert undrained.json()["dead"] is False
+    assert (await client.get("/api/v1/nodes/alpha")).json()["dead"] is False
 
 
 @pytest.mark.parametrize(
@@ -60,10 +74,19 @@ async def test_a_viewer_drains_nothing(store: Store, make_client: Any) -> None:
     assert (await make_client(secret).post("/api/v1/nodes/alpha/drain")).status_code == 403
 
 
-async def test_plugins_are_told_with_the_nodes_that_have_them(client: Client) -> None:
+async def test_plugins_are_told_with_the_nodes_that_have_them_or_should(node: Any, client: Client) -> None:
+    alpha, eve = node.listed
+    node.listed = [replace(alpha, broken={"acme:add": "no acme"}), replace(eve, broken={"acme:sub": "dead"})]
+
     assert (await client.get("/api/v1/plugins")).json() == {
-        "plugins": [{"name": "tides", "nodes": ["alpha"]}, {"name": "words", "nodes": []}]
+        "plugins": [
+            {"name": "acme:add", "nodes": [], "broken": {"alpha": "no acme"}},
+            {"name": "tides", "nodes": ["alpha"], "broken": {}},
+            {"name": "words", "nodes": [], "broken": {}},
+        ]
     }
+    refused = await client.post("/api/v1/queues", json={"name": "q", "kind": "plugin", "plugin": "acme:add"})
+    assert refused.status_code == 422
 
 
 async def test_a_node_tells_what_it_is_and_no_secret(node: Any, client: Client) -> None:

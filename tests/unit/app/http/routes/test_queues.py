@@ -144,3 +144,15 @@ async def test_the_audit_log_says_what_changed(client: Client, store: Store) -> 
 
     [entry] = [document.body for document in (await list_entries(store)).documents]
     assert (entry["target"], entry["detail"]) == ("/api/v1/queues/demo", "threads=7")
+
+
+async def test_a_queue_that_a_schedule_makes_tasks_for_is_not_deleted(client: Client) -> None:
+    schedule = {"name": "nightly", "cron": "30 2 * * *", "queue": "demo"}
+    await client.post("/api/v1/schedules", json=schedule)
+    refused = await client.delete("/api/v1/queues/demo")
+    await client.post("/api/v1/schedules/nightly/pause")
+    deleted = await client.delete("/api/v1/queues/demo")
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "queue.in_use")
+    assert "'nightly'" in refused.json()["detail"]
+    assert deleted.status_code == 204

@@ -106,6 +106,16 @@ async def test_a_key_is_taken_until_its_task_is_deleted(client: Client) -> None:
     assert (second.json()["task"], second.json()["key"]) == (first.json()["id"], "nightly/1")
 
 
+async def test_whoever_asks_for_many_is_told_which_were_made_when_a_key_is_taken(
+    node: Any, client: Client
+) -> None:
+    await client.post("/api/v1/tasks", json={"queue": "demo", "key": "b"})
+    answer = await client.post("/api/v1/tasks", json=[{"queue": "demo", "key": key} for key in "abc"])
+
+    made = [(await node.tasking.registry.get(key))[0] for key in "ac"]
+    assert (answer.status_code, answer.json()["key"], answer.json()["made"]) == (409, "b", made)
+
+
 async def test_a_repeat_of_a_request_makes_nothing_and_is_answered_the_same(
     node: Any, client: Client
 ) -> None:
@@ -130,6 +140,49 @@ async def test_a_repeat_of_a_list_makes_nothing(node: Any, client: Client) -> No
     assert await node.tasking.registry.count() == 3
 
 
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"key": "other"},
+        {"priority": 5},
+        {"description": "a test"},
+        {"not_before": "2096-10-02T07:06:40Z"},
+        {"status": -7},
+        {"batch": 3},
+        {"params": {"n": 2}},
+        {"params": [{"n": 1}]},
+    ],
+)
+async def test_a_repeat_that_differs_in_anything_is_refused(
+    node: Any, client: Client, key: str | None, other: dict[str, Any]
+) -> None:
+    header = {"Idempotency-Key": "once"}
+    asked: dict[str, Any] = {"queue": "demo", "params": {"n": 1}, "key": key}
+    await client.post("/api/v1/tasks", json=asked, headers=header)
+    answer = await client.post("/api/v1/tasks", json=asked | other, headers=header)
+
+    assert (answer.status_code, await node.tasking.registry.count()) == (422, 1)
+
+
+async def test_a_repeat_of_a_list_that_differs_is_refused(node: Any, client: Client) -> None:
+    header = {"Idempotency-Key": "once"}
+    asked: list[dict[str, Any]] = [{"queue": "demo", "key": "k"}, {"queue": "demo"}]
+    await client.post("/api/v1/tasks", json=asked, headers=header)
+    answer = await client.post("/api/v1/tasks", json=[*asked, {"queue": "demo"}], headers=header)
+
+    assert (answer.status_code, "Idempotency-Key 'once'" in answer.json()["detail"]) == (422, True)
+    assert await node.tasking.registry.count() == 2
+
+
+async def test_a_request_that_was_refused_may_be_mended_under_the_same_key(client: Client) -> None:
+    header = {"Idempotency-Key": "once"}
+    bad = await client.post("/api/v1/tasks", json={"queue": "demo", "params": 5}, headers=header)
+    good = await client.post("/api/v1/tasks", json={"queue": "demo", "params": {"n": 5}}, headers=header)
+
+    assert (bad.status_code, good.status_code) == (422, 201)
+
+
 async def test_a_request_that_only_claims_to_be_a_repeat_is_refused(client: Client) -> None:
     header = {"Idempotency-Key": "once"}
     await client.post("/api/v1/tasks", json={"queue": "demo", "params": {"n": 1}}, headers=header)
@@ -152,7 +205,7 @@ async def test_a_request_that_only_claims_to_be_a_repeat_is_refused(client: Clie
         ({"params": {}}, 422, "queue"),
         ({"queue": "demo", "params": "text"}, 422, "JSON object"),
         ({"queue": "demo", "params": [1]}, 422, "JSON object"),
-        ({"queue": "demo", "params": {"text": "x" * PARAMS_BYTES}}, 422, "1,048,576 bytes"),
+        ({"queue": "demo", "params": {"text": "x" * PARAMS_BYTES}}, 422, "1,048,576 bytes; leave"),
         ({"queue": "demo", "key": ""}, 422, "1 to 200"),
         ({"queue": "demo", "key": "k", "params": [{}, {}]}, 422, "names one task"),
         ({"queue": "demo", "status": 1}, 422, "status must be -2"),
@@ -188,6 +241,12 @@ async def test_what_is_no_json_is_refused(client: Client, content: bytes) -> Non
     answer = await client.post("/api/v1/tasks", content=content)
 
     assert (answer.status_code, answer.json()["code"]) == (400, "http.bad_json")
+
+
+async def test_bytes_that_are_no_text_are_told_with_their_place(client: Client) -> None:
+    answer = await client.post("/api/v1/tasks", content=b'{"queue": "d\xe4mo"}')
+
+    assert answer.json()["detail"] == "the request is no JSON: byte 12 (0xe4) is no UTF-8"
 
 
 async def test_a_body_that_is_too_large_is_not_read(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tidemill.app.audit import list_entries
 from tidemill.app.http.routes import task_queries
+from tidemill.store import Store
 from tidemill.tasks.order import Order
 
 Client = httpx2.AsyncClient
@@ -109,7 +111,23 @@ async def test_all_that_match_are_cancelled_and_tried_again(client: Client, made
     assert rest.json() == {"changed": 10, "refused": 0}
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry"])
+async def test_all_that_match_are_deleted_but_those_that_wait_or_run(
+    client: Client, store: Store, made: list[str]
+) -> None:
+    deleted = await client.post("/api/v1/tasks/delete", json={"status": ["cancelled", "queued"]})
+    [entry] = [found.body for found in (await list_entries(store)).documents]
+    parked = await client.post("/api/v1/tasks/delete?status=-7")
+
+    assert deleted.json() == {"changed": 2, "refused": 7}
+    assert parked.json() == {"changed": 1, "refused": 0}
+    assert await numbers(client, "") == [9, 8, 7, 6, 5, 4, 3]
+    assert (entry["target"], entry["detail"]) == (
+        "/api/v1/tasks/delete",
+        "status=['cancelled', 'queued']",
+    )
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
 async def test_all_tasks_are_meant_only_when_that_is_said(client: Client, made: list[str], verb: str) -> None:
     nothing: list[dict[str, Any]] = [{}, {"all": False}, {"status": []}]
     for asked in nothing:

@@ -1,0 +1,178 @@
+"""Workers that come back with tasks they were given over another connection, on every store."""
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from tidemill.cluster import Timing
+from tidemill.store import Store
+from tidemill.tasks.blobs import inline_value
+from tidemill.tasks.order import Order
+from tidemill.tasks.recovery import Recovery
+from tidemill.tasks.registry import Registry
+from tidemill.tasks.remote import dispatch as dispatching
+from tidemill.tasks.remote.dispatch import Dispatch
+from tidemill.tasks.status import CANCELLED, QUEUED, RUNNING, SUCCEEDED
+from tidemill.tasks.task import TASKS
+from tidemill.worker import wire
+from unit.tasks.remote.played import Ended, Worker, dispatching_on, ended, submit, until
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class TestWorkersThatComeBack:
+    async def test_a_result_is_settled_once_it_is_written(
+        self, dispatch: Dispatch, registry: Registry
+    ) -> None:
+        worker = await Worker(dispatch, "w1", plain=False).register(slots=2)
+        key = await submit(registry, b"abc")
+        assert (await worker.expect(6))["message"] == dispatch.rules.message_bytes
+        given = await worker.expect(7)
+        assert (given["task"], wire.content_of(given["content"])) == (key, b"abc")
+        await worker.say(code=5, task=key, fence=given["fence"], content=wire.inline(b"ABC"))
+        assert (await worker.expect(8))["accepted"]
+        assert (await registry.get(key))[1].result == inline_value(b"ABC")
+
+    async def test_large_content_comes_and_goes_in_pieces(
+        self, dispatch: Dispatch, registry: Registry
+    ) -> None:
+        content = bytes(range(256)) * 4096
+        value = await dispatch.shelves.put("tasks/x/payload", content)
+        key, _ = await registry.submit(Order(queue="jobs", payload=value))
+        worker = await Worker(dispatch, "w1", plain=False).register()
+        await worker.expect(6)
+        given = await worker.expect(7)
+        got = b""
+        while len(got) < given["size"]:
+            stream, piece = wire.from_chunk(await worker.get())
+            assert stream == given["stream"]
+            got += piece
+        assert (await worker.expect(10))["digest"] == hashlib.sha256(content).hexdigest()
+        assert got == content
+        await worker.say(code=5, task=key, fence=given["fence"], stream=9, size=len(content))
+        await worker.link.heard(wire.chunk(9, content[:500_000]))
+        await worker.link.heard(wire.chunk(9, content[500_000:]))
+        await worker.say(code=10, stream=9, digest=hashlib.sha256(content).hexdigest())
+        assert (await worker.expect(8))["accepted"]
+        assert await dispatch.shelves.read((await registry.get(key))[1].result) == content
+
+    async def test_a_stream_that_is_not_what_it_was_said_to_be_closes(
+        self, dispatch: Dispatch, registry: Registry
+    ) -> None:
+        worker = await Worker(dispatch, "w1", plain=False).register()
+        key = await submit(registry)
+        await worker.expect(6)
+        given = await worker.expect(7)
+        await worker.say(code=5, task=key, fence=given["fence"], stream=1, size=3)
+        await worker.link.heard(wire.chunk(1, b"abc"))
+        await worker.say(code=10, stream=1, digest="0" * 64)
+        with pytest.raises(Ended):
+            await worker.expect(99)
+        assert (await registry.get(key))[1].status != SUCCEEDED
+
+    async def test_one_that_comes_back_goes_on_with_its_task(
+        self, dispatch: Dispatch, registry: Registry
+    ) -> None:
+        worker = await Worker(dispatch, "w1", plain=False).register()
+        key = await submit(registry)
+        session = (await worker.expect(6))["session"]
+        given = await worker.expect(7)
+        worker.gone()
+        again = await Worker(dispatch, "w1", plain=False).register(
+            session=session, tasks=[{"task": key, "fence": given["fence"]}]
+        )
+        [kept] = (await again.expect(6))["kept"]
+        await again.say(code=5, **kept, content=wire.inline(b"x"))
+        assert (await again.expect(8))["accepted"]
+        assert (await registry.get(key))[1].attempt == 1
+
+    async def test_it_goes_on_with_its_task_at_another_node_and_the_first_has_it_no_more(
+        self, dispatch: Dispatch, registry: Registry, store: Store, tmp_path: Path
+    ) -> None:
+        worker = await Worker(dispatch, "w1", plain=False).register()
+        key = await submit(registry)
+        session = (await worker.expect(6))["session"]
+        given = await worker.expect(7)
+        async with dispatching_on(store, tmp_path, "n2") as other:
+            again = await Worker(other, "w1", plain=False).register(
+                session=session, tasks=[{"task": key, "fence": given["fence"]}]
+            )
+            [kept] = (await again.expect(6))["kept"]
+            assert kept["fence"] > given["fence"]
+            await worker.say(code=4, task=key, fence=given["fence"], info="zombie", logs=None)
+            await again.say(code=5, **kept, content=wire.inline(b"x"))
+            assert (await again.expect(8))["accepted"]
+        task = (await registry.get(key))[1]
+        assert (task.status, task.attempt, task.errors) == (SUCCEEDED, 1, 0)
+
+    async def test_a_result_is_taken_after_its_task_was_queued_again(
+        self, dispatch: Dispatch, registry: Registry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(dispatching, "RESUME_S", 0.01)
+        worker = await Worker(dispatch, "w1", plain=False).register()
+        key = await submit(registry)
+        await worker.expect(6)
+        given = await worker.expect(7)
+        worker.gone()
+        await until(registry, key, ended(QUEUED))
+        again = await Worker(dispatch, "w1", plain=False).register()
+        await again.expect(6)
+        await again.say(code=5, task=key, fence=given["fence"], content=wire.inline(b"x"))
+        assert (await again.get()) == {"code": 2}
+        assert (await again.expect(8))["accepted"]
+        task = (await registry.get(key))[1]
+        assert (task.status, task.result) == (SUCCEEDED, inline_value(b"x"))
+
+    async def test_a_result_of_what_has_ended_is_not_taken(
+        self, dispatch: Dispatch, registry: Registry
+    ) -> None:
+        worker = await Worker(dispatch, "w1", plain=False).register()
+        key = await submit(registry)
+        await worker.expect(6)
+        given = await worker.expect(7)
+        await until(registry, key, ended(RUNNING))
+        await registry.cancel(key)
+        assert (await worker.expect(9))["task"] == key
+        await until(registry, key, ended(CANCELLED))
+        await worker.say(code=5, task=key, fence=given["fence"], content=wire.inline(b"x"))
+        assert not (await worker.expect(8))["accepted"]
+        assert (await registry.get(key))[1].result is None
+
+    async def test_a_result_that_is_sent_again_is_settled_again(
+        self, dispatch: Dispatch, registry: Registry
+    ) -> None:
+        worker = await Worker(dispatch, "w1", plain=False).register()
+        key = await submit(registry)
+        await worker.expect(6)
+        given = await worker.expect(7)
+        for _ in range(2):
+            await worker.say(code=5, task=key, fence=given["fence"], content=wire.inline(b"x"))
+            assert (await worker.expect(8))["accepted"]
+
+
+class TestComingBackDuringRecovery:
+    async def test_a_worker_that_comes_while_the_leader_queues_its_task_again_keeps_it(
+        self, dispatch: Dispatch, registry: Registry, store: Store, tmp_path: Path
+    ) -> None:
+        worker = await Worker(dispatch, "w1", plain=False).register()
+        key = await submit(registry)
+        session = (await worker.expect(6))["session"]
+        given = await worker.expect(7)
+        await until(registry, key, ended(RUNNING))
+        await dispatch.stop()  # as if the node had died: its lease is let run out below
+        await store.release(TASKS, {key: given["fence"]})
+        leader = Recovery(store, "token-n2", Timing(5.0))
+        orphans = await leader._take()  # its lease is the leader's now, and its document not written yet
+        assert [one.key for one in orphans] == [key]
+        async with dispatching_on(store, tmp_path, "n2") as other:
+            again = Worker(other, "w1", plain=False)
+            refs = [{"task": key, "fence": given["fence"]}]
+            coming = asyncio.create_task(again.register(session=session, tasks=refs))
+            await leader._recover(orphans)
+            await coming
+            [kept] = (await again.expect(6))["kept"]
+            await again.say(code=5, **kept, content=wire.inline(b"x"))
+            assert (await again.expect(8))["accepted"]
+        assert (await registry.get(key))[1].result == inline_value(b"x")
