@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from tidemill.app.http import server_config
 from tidemill.app.settings import Settings
 
 
 @asynccontextmanager
-async def served(app: FastAPI, settings: Settings) -> AsyncIterator[str]:
+async def served(app: ASGIApp, settings: Settings) -> AsyncIterator[str]:
     """The app behind a real server; gives host and port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

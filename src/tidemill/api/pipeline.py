@@ -235,8 +235,13 @@ class Pipeline(Aggregates, LastStep, Verification):
         return self._engine_open().pending()
 
     def discard(self, offset: int) -> None:
-        """Have no step take this append. Raises `NoSuchName` when it is not pending."""
-        self._engine_open().discard(offset)
+        """Have no step take this append; a step that is trying it is waited for.
+
+        Raises `NoSuchName` when it is not pending, and `NotNow` when it is in a step that failed and has not
+        been made again.
+        """
+        self._engine_open()
+        self._continuous.discard(offset)
 
     @spark_there()
     def _stage(self, table: str, frame: Frame, weight: int | None) -> tuple[SegmentRef, ...]:

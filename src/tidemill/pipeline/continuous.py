@@ -218,6 +218,21 @@ class Continuous:
                 what = f"step {step}" if offset is None else f"append {offset}"
                 raise TimeoutError(f"{what} is not done after {timeout_s:g} s; {self._failure}")
 
+    def discard(self, offset: int) -> None:
+        """Have no step take this append; a step that is trying it is waited for.
+
+        Raises `NoSuchName` when it is not pending, be it that this step took it, and `NotNow` when the step
+        does not end.
+        """
+        while True:
+            with self._changed:
+                seen, active = self._ticks, self._running or self._intermission
+            try:
+                return self._engine.discard(offset)
+            except NotNow:
+                if not active or not self._await_tick(seen, self._patience_s):
+                    raise
+
     @contextmanager
     def idle(self, what: str) -> Iterator[None]:
         """While it does not run, and is not started. Raises `NotNow` when it runs."""

@@ -188,7 +188,7 @@ class Engine:
         return pending(self.root, waiting)
 
     def discard(self, offset: int) -> None:
-        """Have no step take this append. Raises `NoSuchName` when it is not pending."""
+        """Have no step take this append. Raises `NoSuchName` when it is not pending, `NotNow` in mid-step."""
         appended = self.appended()
         self._run(self._owner.update(lambda root: discard(root, offset, appended)))
 

@@ -9,7 +9,7 @@ PipelineError
 ├─ StepAborted         the data of a step made it fail; recorded, the views are as they were
 ├─ StepFailed          the machinery failed a step: its job, disk or deadline; step again
 │  └─ SparkGone        Spark's own process has ended; open the pipeline again in a new process
-├─ NotNow              the pipeline runs by itself, or does not: pause or start it first
+├─ NotNow              the pipeline runs by itself, or does not, or is in mid-step: pause or start it first
 ├─ NotOpen             the pipeline is closed, or was taken over by another owner
 ├─ AlreadyOpen         another process has the folder open
 ├─ WrongSettings       the session has settings under which the answers would be others
@@ -149,7 +149,7 @@ class SparkGone(StepFailed):
 
 
 class NotNow(PipelineError):
-    """Not while the pipeline runs by itself, or not while it does not. Nothing was done."""
+    """Not while the pipeline runs by itself, not while it does not, or not in mid-step. Nothing was done."""
 
     code = "pipeline.not_now"
 

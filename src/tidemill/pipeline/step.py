@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.pipeline.errors import Forgotten, NoSuchName
+from tidemill.pipeline.errors import Forgotten, NoSuchName, NotNow
 from tidemill.pipeline.log.head import Entry
 from tidemill.pipeline.log.listing import Listing
 from tidemill.pipeline.log.root import Blame, Failure, Json, Root, StepRecord, Version, forget
@@ -156,11 +156,12 @@ def abort(root: Root, step: int, failure: Failure, *, blame: bool = True) -> Roo
 def discard(root: Root, offset: int, appended: int) -> Root:
     """The root in which no step will take this append, of `appended` that there are. It is recorded.
 
-    Repeating it changes nothing. Raises `NoSuchName` for an append that is not pending.
+    Repeating it changes nothing. Raises `NoSuchName` for an append that is not pending, and `NotNow` for one
+    that a step is trying.
     """
     record = root.under_way
     if record is not None and record.start <= offset < record.stop:
-        raise NoSuchName(f"append {offset} is in step {record.number}, which is under way")
+        raise NotNow(f"append {offset} is in step {record.number}, which is under way")
     if not root.position <= offset < appended:
         raise NoSuchName(f"append {offset} is not pending: {root.position} to {appended - 1} are")
     return replace(root, discarded=tuple(sorted({*root.discarded, offset})))

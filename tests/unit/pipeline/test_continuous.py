@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -321,6 +322,40 @@ def test_an_append_that_fails_blocks_until_it_is_discarded(bench: RunningBench, 
     with pytest.raises(NoSuchName, match="discarded"):
         bench.run.wait(offset=bad)
     assert bench.run.stop() == 4
+
+
+def test_an_append_that_a_step_is_trying_is_discarded_when_that_step_has_ended(make: Make) -> None:
+    bench = make(HeldRuntime)
+    runtime = bench.runtime
+    assert isinstance(runtime, HeldRuntime)
+    bench.run.start()
+    bad = bench.append_bad()
+    assert runtime.begun.acquire(timeout=PATIENCE_S)
+    with ThreadPoolExecutor(1) as other:
+        discarding = other.submit(bench.run.discard, bad)
+        with pytest.raises(NotNow, match="under way"):
+            bench.engine.discard(bad)
+        runtime.leave.release(10)
+        discarding.result(PATIENCE_S)
+
+    record = bench.run.wait(offset=bench.append(), timeout_s=PATIENCE_S)
+    assert (record.state, bad in record.offsets) == ("done", False)
+    bench.run.stop()
+
+
+def test_an_append_that_a_step_took_meanwhile_is_not_discarded(make: Make) -> None:
+    bench = make(HeldRuntime)
+    runtime = bench.runtime
+    assert isinstance(runtime, HeldRuntime)
+    bench.run.start()
+    offset = bench.append()
+    assert runtime.begun.acquire(timeout=PATIENCE_S)
+    with ThreadPoolExecutor(1) as other:
+        discarding = other.submit(bench.run.discard, offset)
+        runtime.leave.release()
+        with pytest.raises(NoSuchName, match="not pending"):
+            discarding.result(PATIENCE_S)
+    bench.run.stop()
 
 
 def test_those_that_were_in_a_step_with_a_bad_one_get_their_own(bench: RunningBench) -> None:

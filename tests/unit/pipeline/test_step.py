@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tidemill.pipeline.errors import Forgotten, NoSuchName
+from tidemill.pipeline.errors import Forgotten, NoSuchName, NotNow
 from tidemill.pipeline.log.head import Entry
 from tidemill.pipeline.log.listing import Listing
 from tidemill.pipeline.log.root import Failure, Root, StepRecord, Version
@@ -207,7 +207,7 @@ def test_only_what_is_pending_can_be_discarded() -> None:
     log = entries(1, 1)
     under_way = assigned(FRESH, log[:1])
 
-    with pytest.raises(NoSuchName, match="under way"):
+    with pytest.raises(NotNow, match="under way"):
         discard(under_way, 0, 2)
     with pytest.raises(NoSuchName, match="not pending"):
         discard(done(under_way), 0, 2)

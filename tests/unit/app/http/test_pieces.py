@@ -1,12 +1,7 @@
 """Frames that are cut before they are parsed, and messages in pieces through a real server."""
 
-import asyncio
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
-import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
@@ -16,7 +11,9 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from tidemill.app.http.pieces import PIECE_BYTES, PiecewiseProtocol, Splitter
+from served import served
+from tidemill.app.http.pieces import PIECE_BYTES, Splitter
+from tidemill.app.settings import Settings
 
 PIECE = 8
 
@@ -80,23 +77,6 @@ def test_what_is_too_large_is_left_to_those_who_refuse_it_by_its_length() -> Non
     assert Splitter(200, PIECE).feed(data) == data
 
 
-@asynccontextmanager
-async def served(app: Any) -> AsyncIterator[str]:
-    config = uvicorn.Config(
-        app, port=0, ws=PiecewiseProtocol, lifespan="off", log_level="error", ws_per_message_deflate=False
-    )
-    server = uvicorn.Server(config)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        serving = asyncio.create_task(server.serve([listener]))  # who connects before it serves waits
-        try:
-            yield f"ws://127.0.0.1:{listener.getsockname()[1]}/"
-        finally:
-            server.should_exit = True
-            await serving
-
-
 async def test_a_message_comes_and_goes_in_pieces_and_is_one_to_the_client() -> None:
     pieces: list[int] = []
 
@@ -108,7 +88,10 @@ async def test_a_message_comes_and_goes_in_pieces_and_is_one_to_the_client() -> 
             await send({"type": "websocket.send", "bytes": message["bytes"], "more": message["more"]})
 
     content = bytes(range(256)) * (4 * 4096 + 1)
-    async with served(echo) as url, connect(url, max_size=None, compression=None) as client:
+    async with (
+        served(echo, Settings()) as address,
+        connect(f"ws://{address}/", max_size=None, compression=None) as client,
+    ):
         await client.send(content)
         assert await client.recv() == content
         await client.send(b"small")
