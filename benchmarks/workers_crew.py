@@ -62,13 +62,15 @@ class Crew:
         await self._news.wait()
         self._news.clear()
         if self._ended is not None:
-            raise ConnectionError("a worker has lost its connection") from self._ended.exception()
+            why = self._ended.exception() or "its connection was closed"
+            raise ConnectionError(f"a worker has ended: {why}") from self._ended.exception()
 
 
 async def work_plainly(socket: ClientConnection, crew: Crew) -> None:
     """A worker of the plain protocol: each payload is its own result."""
     enrolled = False
-    async for message in socket:
+    while True:  # until the connection is closed, which is an error that says why
+        message = await socket.recv()
         if isinstance(message, bytes):
             await socket.send(message)
             crew.count()
@@ -85,7 +87,8 @@ async def work_v1(socket: ClientConnection, crew: Crew) -> None:
     enrolled = False
     streams: dict[int, tuple[wire.TaskGiven, bytearray]] = {}
     sending: set[asyncio.Task[None]] = set()
-    async for message in socket:
+    while True:
+        message = await socket.recv()
         if isinstance(message, bytes):
             number, piece = wire.from_chunk(message)
             streams[number][1].extend(piece)
@@ -101,7 +104,7 @@ async def work_v1(socket: ClientConnection, crew: Crew) -> None:
                 sending.add(answer)
                 answer.add_done_callback(sending.discard)
             case wire.Settled(accepted=accepted):
-                assert accepted, "the result was not taken"
+                assert accepted, f"the result was not taken: {said}"
                 crew.count()
             case wire.StatusAsked():
                 if not enrolled:
@@ -154,7 +157,12 @@ async def working(node: Node, workers: int, *, slots: int | None = None) -> Asyn
             for socket in await asyncio.gather(*map(join, wave)):
                 stack.push_async_callback(socket.close)
             await crew.wait_enrolled(wave.stop)
-        yield crew
+        try:
+            yield crew
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Caller:

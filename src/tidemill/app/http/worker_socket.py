@@ -13,6 +13,7 @@ from tidemill.base.log import get_logger
 from tidemill.store import StoreError
 from tidemill.tasks.errors import NoSuchQueue
 from tidemill.tasks.queue import DEFAULT, get_queue
+from tidemill.tasks.remote.jobs import STORE_AWAY
 from tidemill.tasks.remote.link import Link
 from tidemill.tasks.remote.session import POLICY, TROUBLE
 from tidemill.worker.wire import SUBPROTOCOL
@@ -48,7 +49,7 @@ async def serve(context: NodeContext, socket: WebSocket, queue: str) -> None:
         return await socket.close(POLICY, f"there is no queue {queue!r:.60}")
     except StoreError as error:
         log.warning("worker.socket", error=str(error), code=error.code)
-        return await socket.close(TROUBLE, "the store is away; connect again")
+        return await socket.close(TROUBLE, STORE_AWAY)
     rules = dispatch.rules
     link = Link(_Socket(socket), dispatch, dispatch.shelves, queue, plain=not offered, rules=rules)
     clock = asyncio.create_task(_timed(link))
@@ -64,7 +65,7 @@ async def serve(context: NodeContext, socket: WebSocket, queue: str) -> None:
         reason = str(error)
     except TidemillError as error:
         log.warning("worker.socket", error=str(error), code=error.code)
-        await link.close(TROUBLE, "the store is away; connect again")
+        await link.close(TROUBLE, STORE_AWAY)
     finally:
         clock.cancel()
         dispatch.left(link, reason)

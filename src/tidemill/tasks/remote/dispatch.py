@@ -31,7 +31,7 @@ from tidemill.tasks.queue import QUEUES, Queue, list_queues
 from tidemill.tasks.registry import SIGNALS, Registry
 from tidemill.tasks.remote.adoption import adopt
 from tidemill.tasks.remote.errands import Errands
-from tidemill.tasks.remote.jobs import Jobs
+from tidemill.tasks.remote.jobs import PASSED_ON, Jobs
 from tidemill.tasks.remote.link import Enrolment, Link
 from tidemill.tasks.remote.roster import KICKS, Roster, asked_to_leave, others_at, seen_of
 from tidemill.tasks.remote.session import POLICY, RESTART, Assigned, Rules
@@ -340,7 +340,7 @@ class Dispatch(Service):
         """Write the result down; the worker is told once that is done."""
         held = self.jobs.of(link, ref)
         if held is not None:
-            self.jobs.end(held, Finished(SUCCEEDED, value, onward=held.queue.becomes), answer=True)
+            self.jobs.answered(held, Finished(SUCCEEDED, value, onward=held.queue.becomes))
         elif link.session.plain:
             self.dropped(link, "a late result")
         else:
@@ -353,11 +353,11 @@ class Dispatch(Service):
         held = self.jobs.of(link, ref)
         if held is None:
             self.dropped(link, "a late failure")
-            return await link.settle(ref, False, "the task has passed on")
+            return await link.settle(ref, False, PASSED_ON)
         self._roster.count(link.worker.id, link.worker.name, failed=1)
         logs = None if logs is None else logs[-LOGS_CHARACTERS:]
         event = Finished(FAILED, stderr=logs, reason=info or "the worker failed at it")
-        return self.jobs.end(held, event, answer=True)
+        return self.jobs.answered(held, event)
 
     def lapsed(self, link: Link, ref: TaskRef, reason: str) -> None:
         held = self.jobs.of(link, ref)

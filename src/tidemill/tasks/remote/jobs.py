@@ -8,7 +8,7 @@ from typing import Any
 from tidemill.base.clock import Clock, boot_clock
 from tidemill.base.log import get_logger
 from tidemill.cluster import Grant, Timing
-from tidemill.store import Conflict, Document
+from tidemill.store import Conflict, Document, StoreError
 from tidemill.tasks.chains import Chains
 from tidemill.tasks.errors import IllegalMove, NoSuchTask
 from tidemill.tasks.held import Held
@@ -18,6 +18,7 @@ from tidemill.tasks.registry import Registry
 from tidemill.tasks.remote.errands import Errands
 from tidemill.tasks.remote.link import Link
 from tidemill.tasks.remote.roster import Roster
+from tidemill.tasks.remote.session import TROUBLE
 from tidemill.tasks.status import SUCCEEDED, is_ended, is_live
 from tidemill.tasks.storetime import StoreTime
 from tidemill.tasks.task import (
@@ -25,6 +26,7 @@ from tidemill.tasks.task import (
     Crashed,
     Delivered,
     Event,
+    Finished,
     GivenBack,
     Reported,
     Started,
@@ -39,6 +41,10 @@ SWEEP_S = 0.05
 
 PROGRESS_S = 0.5
 """How often the progress of a job is written down."""
+
+
+PASSED_ON = "the task has passed on"
+STORE_AWAY = "the store is away; connect again"
 
 
 class Jobs:
@@ -72,8 +78,8 @@ class Jobs:
         self._chains = Chains(registry)
         self._some_held = asyncio.Event()
         self._report_again: dict[str, float] = {}
-        self._owed: set[str] = set()
-        """Tasks whose worker waits to hear what became of its answer."""
+        self._owed: dict[str, Finished] = {}
+        """The answers of which a worker waits to hear what became of them."""
 
     # Taking
 
@@ -116,12 +122,15 @@ class Jobs:
 
     # Ending
 
-    def end(self, held: Held, event: Event, *, answer: bool = False) -> None:
-        """Write its last move down soon; with `answer`, tell the worker what became of it."""
+    def end(self, held: Held, event: Event) -> None:
+        """Write its last move down soon."""
         held.ending = True
-        if answer:
-            self._owed.add(held.key)
         self.ledger.put(held, event)
+
+    def answered(self, held: Held, event: Finished) -> None:
+        """Write down what a worker made of it, and then tell the worker what became of that."""
+        self._owed[held.key] = event
+        self.end(held, event)
 
     def reset(self, link: Link, jobs: Iterable[Held], *, leaving: bool) -> None:
         """The worker is gone: its jobs go to others."""
@@ -158,23 +167,35 @@ class Jobs:
         del self.held[held.key]
         self._report_again.pop(held.key, None)
         link = self.with_link.pop(held.key, None)
-        written = not held.lost and not is_live(held.task.status)
+        # Lost or not: a renewal may have found the lease let go of, which that very write did.
+        written = not is_live(held.task.status)
         if written and held.task.status == SUCCEEDED:
             self._follow_up(held.key, held.task.onward)
             if link is not None:
                 self._roster.count(link.worker.id, link.worker.name, succeeded=1)
-        owed = held.key in self._owed
-        self._owed.discard(held.key)
-        if owed and not written and link is not None:
-            self._roster.count(link.worker.id, link.worker.name, dropped=1)
-        if link is None or link.closed:
+        answer = self._owed.pop(held.key, None)
+        if link is None:
             return
-        self._changed(link)
-        ref, passed_on = TaskRef(held.key, held.grant.term), "the task has passed on"
-        if owed:
-            self._errands.begin(link.settle(ref, written, None if written else passed_on))
-        elif held.lost:
-            self._errands.begin(link.withdraw(ref, passed_on))
+        if not link.closed:
+            self._changed(link)
+        ref = TaskRef(held.key, held.grant.term)
+        if answer is not None:
+            self._errands.begin(self._tell(link, ref, answer, written))
+        elif held.lost and not link.closed:
+            self._errands.begin(link.withdraw(ref, PASSED_ON))
+
+    async def _tell(self, link: Link, ref: TaskRef, answer: Finished, written: bool) -> None:
+        """Tell a worker what became of its answer. Not written here, a result may count all the same."""
+        if written:
+            return await link.settle(ref, True)
+        if answer.status != SUCCEEDED:
+            self._roster.count(link.worker.id, link.worker.name, dropped=1)
+            return await link.settle(ref, False, PASSED_ON)
+        try:
+            return await self.take_late(link, ref, answer.result, answer.onward)
+        except StoreError:
+            # Those who can bring it again do so, to whichever node has the store.
+            return await link.close(TROUBLE, STORE_AWAY)
 
     def _follow_up(self, key: str, onward: str | None) -> None:
         if onward is not None:

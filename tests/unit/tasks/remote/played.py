@@ -108,6 +108,16 @@ async def submit(registry: Registry, payload: bytes = b"work", **order: Any) -> 
     return key
 
 
+async def at_work(
+    dispatch: Dispatch, registry: Registry, payload: bytes = b"work", **more: Any
+) -> tuple[Worker, str, Any]:
+    """A worker of v1 that has just been given a task: itself, the task's id, and the message that gave it."""
+    worker = await Worker(dispatch, "w1", plain=False).register(**more)
+    key = await submit(registry, payload)
+    await worker.expect(6)
+    return worker, key, await worker.expect(7)
+
+
 async def until(registry: Registry, key: str, wanted: Callable[[Task], bool]) -> Task:
     """The task, once it is so."""
     async with asyncio.timeout(20):

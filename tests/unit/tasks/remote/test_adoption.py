@@ -2,12 +2,14 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tidemill.cluster import Timing
-from tidemill.store import Store
+from tidemill.cluster.keeper import Keeper
+from tidemill.store import Outcome, OutcomeUnknown, Store, Unavailable, Write
 from tidemill.tasks.blobs import inline_value
 from tidemill.tasks.order import Order
 from tidemill.tasks.recovery import Recovery
@@ -17,7 +19,7 @@ from tidemill.tasks.remote.dispatch import Dispatch
 from tidemill.tasks.status import CANCELLED, QUEUED, RUNNING, SUCCEEDED
 from tidemill.tasks.task import TASKS
 from tidemill.worker import wire
-from unit.tasks.remote.played import Ended, Worker, dispatching_on, ended, submit, until
+from unit.tasks.remote.played import Ended, Worker, at_work, dispatching_on, ended, submit, until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -61,10 +63,7 @@ class TestWorkersThatComeBack:
     async def test_a_stream_that_is_not_what_it_was_said_to_be_closes(
         self, dispatch: Dispatch, registry: Registry
     ) -> None:
-        worker = await Worker(dispatch, "w1", plain=False).register()
-        key = await submit(registry)
-        await worker.expect(6)
-        given = await worker.expect(7)
+        worker, key, given = await at_work(dispatch, registry)
         await worker.say(code=5, task=key, fence=given["fence"], stream=1, size=3)
         await worker.link.heard(wire.chunk(1, b"abc"))
         await worker.say(code=10, stream=1, digest="0" * 64)
@@ -111,10 +110,7 @@ class TestWorkersThatComeBack:
         self, dispatch: Dispatch, registry: Registry, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(dispatching, "RESUME_S", 0.01)
-        worker = await Worker(dispatch, "w1", plain=False).register()
-        key = await submit(registry)
-        await worker.expect(6)
-        given = await worker.expect(7)
+        worker, key, given = await at_work(dispatch, registry)
         worker.gone()
         await until(registry, key, ended(QUEUED))
         again = await Worker(dispatch, "w1", plain=False).register()
@@ -128,10 +124,7 @@ class TestWorkersThatComeBack:
     async def test_a_result_of_what_has_ended_is_not_taken(
         self, dispatch: Dispatch, registry: Registry
     ) -> None:
-        worker = await Worker(dispatch, "w1", plain=False).register()
-        key = await submit(registry)
-        await worker.expect(6)
-        given = await worker.expect(7)
+        worker, key, given = await at_work(dispatch, registry)
         await until(registry, key, ended(RUNNING))
         await registry.cancel(key)
         assert (await worker.expect(9))["task"] == key
@@ -140,13 +133,41 @@ class TestWorkersThatComeBack:
         assert not (await worker.expect(8))["accepted"]
         assert (await registry.get(key))[1].result is None
 
+    @pytest.mark.parametrize(
+        "fate", ["lease renewed just after", "answer lost", "lease lost and not written"]
+    )
+    async def test_a_result_is_settled_by_what_the_store_says_of_it(
+        self, fate: str, dispatch: Dispatch, registry: Registry, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        worker, key, given = await at_work(dispatch, registry)
+        jobs, write = dispatch.jobs, store.write
+        await until(registry, key, ended(RUNNING))  # so that the next write is of its result
+        keeper = Keeper(store, TASKS, "token-n1", jobs.held, jobs.lose, timing=dispatch.timing)
+
+        async def fated(writes: Sequence[Write]) -> Sequence[Outcome]:
+            if all(one.collection is not TASKS for one in writes):
+                return await write(writes)
+            monkeypatch.undo()
+            if fate == "lease lost and not written":
+                jobs.held[key].lost = True
+                raise Unavailable("away")
+            outcomes = await write(writes)
+            if fate == "answer lost":
+                raise OutcomeUnknown("away")
+            await keeper.tick()
+            assert jobs.held[key].lost
+            return outcomes
+
+        monkeypatch.setattr(store, "write", fated)
+        await worker.say(code=5, task=key, fence=given["fence"], content=wire.inline(b"x"))
+        assert (await worker.expect(8))["accepted"]
+        task = (await registry.get(key))[1]
+        assert (task.status, task.result, task.worker) == (SUCCEEDED, inline_value(b"x"), "w1")
+
     async def test_a_result_that_is_sent_again_is_settled_again(
         self, dispatch: Dispatch, registry: Registry
     ) -> None:
-        worker = await Worker(dispatch, "w1", plain=False).register()
-        key = await submit(registry)
-        await worker.expect(6)
-        given = await worker.expect(7)
+        worker, key, given = await at_work(dispatch, registry)
         for _ in range(2):
             await worker.say(code=5, task=key, fence=given["fence"], content=wire.inline(b"x"))
             assert (await worker.expect(8))["accepted"]
