@@ -6,6 +6,7 @@ out, or it was and only the answer is missing.
 """
 
 import asyncio
+import os
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
@@ -167,6 +168,12 @@ class _Link:
     def abort(self) -> None:
         """Both sides see the end at once, not when the event loop comes round to it."""
         for writer in (self.to_client, self.to_server):
-            with suppress(OSError):
-                writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+            # A socket of our own on the same connection: that of an event loop may be only a likeness.
+            with suppress(OSError), socket.socket(fileno=os.dup(_number(writer))) as connection:
+                connection.shutdown(socket.SHUT_RDWR)
             writer.transport.abort()
+
+
+def _number(writer: asyncio.StreamWriter) -> int:
+    number: int = writer.get_extra_info("socket").fileno()
+    return number

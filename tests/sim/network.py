@@ -181,8 +181,8 @@ class SimBackend:
         if not self.loop.crashed:
             self.loop.call_soon(on_change, name)
 
-    def announce(self, collections: Sequence[str]) -> None:
-        self.inner.announce(collections)
+    def announce(self, channels: Sequence[str]) -> None:
+        self.inner.announce(channels)
 
 
 def run_at_once(work: Awaitable[T]) -> T:

@@ -240,7 +240,7 @@ class Executor(concurrent.futures.Executor):
         futures: list[TaskFuture[Any]] = [TaskFuture(key, self) for key in ids]
         with self._lock:
             self._futures.update(zip(ids, futures, strict=True))
-        self._line.expect(ids)
+        self._line.expect(ids, fresh=True)
         return futures
 
     def _handle(self, task: str, fn: Callable[[], object], timeout_s: float | None) -> None:

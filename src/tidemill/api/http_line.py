@@ -94,7 +94,8 @@ class HttpLine:
             ids += made["ids"]
         return ids
 
-    def expect(self, tasks: Sequence[str]) -> None:
+    def expect(self, tasks: Sequence[str], *, fresh: bool = False) -> None:
+        del fresh  # a node is asked in any case
         self._expected.update(dict.fromkeys(tasks))
         self._more.set()
 

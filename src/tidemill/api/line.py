@@ -53,8 +53,8 @@ class Line(Protocol):
     async def submit(self, queue: str, calls: Sequence[bytes]) -> list[str]:
         """Make a task of each call, durable on return; their ids. To be told of them, expect them."""
 
-    def expect(self, tasks: Sequence[str]) -> None:
-        """Tell of the ends of these."""
+    def expect(self, tasks: Sequence[str], *, fresh: bool = False) -> None:
+        """Tell of the ends of these; `fresh` are those that were just submitted."""
 
     async def cancel(self, task: str, reason: str) -> bool:
         """Ask for the task to be cancelled. False when it has ended, or is not there."""
@@ -108,8 +108,8 @@ class StoreLine:
             orders.append(Order(queue=queue, payload=payload, id=key, parent=parent))
         return [key for key, _ in await self.registry.submit_all(orders, fence=fence)]
 
-    def expect(self, tasks: Sequence[str]) -> None:
-        self._waiting.add(*tasks)
+    def expect(self, tasks: Sequence[str], *, fresh: bool = False) -> None:
+        self._waiting.add(*tasks, fresh=fresh)
 
     async def cancel(self, task: str, reason: str) -> bool:
         try:

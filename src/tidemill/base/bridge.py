@@ -10,6 +10,8 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import uvloop
+
 T = TypeVar("T")
 
 
@@ -17,7 +19,7 @@ class LoopThread:
     """An event loop that runs in a daemon thread from `start` to `stop`."""
 
     def __init__(self, name: str = "tidemill-loop") -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
 
     def start(self) -> Self:

@@ -82,5 +82,5 @@ class Backend(Protocol):
     def subscribe(self, on_change: OnChange) -> None:
         """Report changes made by others from now on, as well as the database can."""
 
-    def announce(self, collections: Sequence[str]) -> None:
-        """Tell others that these collections changed. A hint: it may be late or lost."""
+    def announce(self, channels: Sequence[str]) -> None:
+        """Tell others what changed. A hint: it may be late or lost."""

@@ -23,10 +23,10 @@ _TYPES: dict[str, tuple[type, ...]] = {"text": (str,), "integer": (int,), "real"
 
 def check_collection(collection: Collection) -> None:
     """Refuse names that some database could not take, and indexes over undeclared fields."""
-    names = [collection.name, *(name for name, _ in collection.fields)]
+    names = [collection.name, *(name for name, _ in collection.fields), *collection.topics]
     for name in names:
         if not _NAME.fullmatch(name):
-            raise BadRequest(f"{name!r} cannot name a collection or field: a-z, 0-9 and _, at most 40")
+            raise BadRequest(f"{name!r} cannot name a collection, field or topic: a-z, 0-9 and _, at most 40")
     for name, _ in collection.fields:
         if name in FACTS:
             raise BadRequest(f"field {name!r} of {collection.name} is a fact that every document has")
@@ -42,8 +42,14 @@ def check_key(key: str) -> None:
         raise BadRequest("a key may not be empty")
 
 
+def check_topic(collection: Collection, topic: str | None) -> None:
+    if topic is not None and topic not in collection.topics:
+        raise BadRequest(f"{collection.name} has no topic {topic!r}")
+
+
 def check_write(write: Write) -> None:
     check_key(write.key)
+    check_topic(write.collection, write.about)
     body = write.body
     if body is None:
         if write.expect is None:

@@ -42,13 +42,19 @@ class Collection(Struct, frozen=True, cache_hash=True):
     Fields and indexes may be added from one release to the next; a field that older releases already
     write as part of the body may not become a declared one without closing the store to them. A sparse
     index holds those documents alone that have its first field, and costs the others nothing; it serves
-    whoever asks for values of that field.
+    whoever asks for values of that field. Topics are what a write may say that it is about, so that those
+    who watch for other changes sleep on.
     """
 
     name: str
     fields: tuple[tuple[str, FieldType], ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
     sparse: tuple[tuple[str, ...], ...] = ()
+    topics: tuple[str, ...] = ()
+
+    def channel(self, topic: str | None = None) -> str:
+        """The name under which changes about that are told."""
+        return self.name if topic is None else f"{self.name}:{topic}"
 
     def type_of(self, field: str) -> FieldType | None:
         """The declared type of a field or fact, or None when it cannot be searched."""
@@ -85,7 +91,8 @@ class Write(Struct, frozen=True, gc=False):
 
     `expect=None` creates; a number replaces or deletes at just that revision; a `Term` replaces or
     deletes what is still held under it. `body=None` deletes. With a `fence`, the write also needs
-    that other document's term to stand. `release` lets go of the document in the same act.
+    that other document's term to stand. `release` lets go of the document in the same act. `about` is
+    the topic that watchers are told; without one, all of them are.
     """
 
     collection: Collection
@@ -94,6 +101,7 @@ class Write(Struct, frozen=True, gc=False):
     expect: int | Term | None
     fence: Fence | None = None
     release: bool = False
+    about: str | None = None
 
 
 class Done(Struct, frozen=True, gc=False):

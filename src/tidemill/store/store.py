@@ -182,7 +182,7 @@ class Store:
             outcomes = await self._call(lambda: settle(self._backend, writes, nonce), settles=True)
             self._settled += sum(not isinstance(outcome, Unknown) for outcome in outcomes)
         self._count(outcomes)
-        self._changed(dict.fromkeys([write.collection.name for write in writes]))
+        self._changed(dict.fromkeys([write.collection.channel(write.about) for write in writes]))
         return outcomes
 
     async def claim(self, collection: Collection, claim: Claim) -> list[Document]:
@@ -190,7 +190,8 @@ class Store:
 
         When the answer is lost, the documents that were taken are found again by their nonce; when
         none are found, the claim may still be under way and `OutcomeUnknown` is raised. Such
-        documents are held until their `expire`, and carry the claim's holder.
+        documents are held until their `expire`, and carry the claim's holder. Watchers are not told of a
+        claim, which leaves others less to do; what comes of it, they are.
         """
         check.check_claim(collection, claim)
         await self._prepare(collection)
@@ -205,8 +206,6 @@ class Store:
                 self._unknown += 1
                 raise OutcomeUnknown(f"a claim on {collection.name} may still take hold") from error
             self._settled += 1
-        if taken:
-            self._changed([collection.name])
         return taken
 
     # Leases
@@ -238,21 +237,26 @@ class Store:
         """Let go of those that still stand under their term, so that others need not wait."""
         await self._prepare(collection)
         await self._call(lambda: self._backend.release(collection, terms))
-        self._changed([collection.name])
+        self._changed([collection.channel()])
 
     # Waiting and watching
 
     @asynccontextmanager
-    async def watch(self, collection: Collection, *, poll_s: float = 30.0) -> AsyncIterator[Watch]:
-        """Wake when the collection may have changed.
+    async def watch(
+        self, collection: Collection, *, about: str | None = None, poll_s: float = 30.0
+    ) -> AsyncIterator[Watch]:
+        """Wake when the collection may have changed; with `about`, not for changes about other topics.
 
         A hint and no more: it may come late, without cause, or after `poll_s` where the database has
         not said anything; after each one, read what matters.
         """
+        check.check_topic(collection, about)
+        topics = collection.topics if about is None else (about,)
+        channels = [collection.channel(), *map(collection.channel, topics)]
         await self._prepare(collection)
         if self._watchers.first():
             self._backend.subscribe(self._watchers.notify)
-        with self._watchers.watching(collection.name, poll_s) as watch:
+        with self._watchers.watching(channels, poll_s) as watch:
             yield watch
 
     # Releases
@@ -340,8 +344,8 @@ class Store:
         self._conflicts += sum(isinstance(outcome, Lost) for outcome in outcomes)
         self._unknown += sum(isinstance(outcome, Unknown) for outcome in outcomes)
 
-    def _changed(self, names: Iterable[str]) -> None:
-        changed = tuple(names)
+    def _changed(self, channels: Iterable[str]) -> None:
+        changed = tuple(channels)
         for name in changed:
             self._watchers.notify(name)
         self._backend.announce(changed)

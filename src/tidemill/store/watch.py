@@ -1,7 +1,7 @@
 """Wake-ups: the same for a database that pushes and for one that must be asked."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -27,7 +27,7 @@ class Watch:
 
 
 class Watchers:
-    """The watchers of one store, by collection."""
+    """The watchers of one store, by channel."""
 
     def __init__(self) -> None:
         self._subscribed = False
@@ -40,18 +40,20 @@ class Watchers:
         return not before
 
     def notify(self, name: str | None) -> None:
-        """Wake those who watch the collection; all of them when it is not known which changed."""
+        """Wake those who hear that channel; all of them when it is not known what changed."""
         groups = self._watches.values() if name is None else [self._watches.get(name, {})]
         for group in groups:
             for watch in group:
                 watch.set()
 
     @contextmanager
-    def watching(self, name: str, poll_s: float) -> Iterator[Watch]:
+    def watching(self, channels: Sequence[str], poll_s: float) -> Iterator[Watch]:
         watch = Watch(poll_s)
-        group = self._watches.setdefault(name, {})
-        group[watch] = None
+        groups = [self._watches.setdefault(name, {}) for name in channels]
+        for group in groups:
+            group[watch] = None
         try:
             yield watch
         finally:
-            del group[watch]
+            for group in groups:
+                del group[watch]

@@ -249,7 +249,10 @@ class Batches:
     async def wait(self, queue: str, number: int, timeout_s: float | None = None) -> Batch:
         """The batch once it is done, or as it is when the time is up. Raises `NoSuchBatch`."""
         try:
-            async with asyncio.timeout(timeout_s), self._store.watch(TASKS, poll_s=POLL_S) as watch:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._store.watch(TASKS, about="ended", poll_s=POLL_S) as watch,
+            ):
                 while not (batch := await self._if_ended(queue, number)) or not batch.done:
                     await asyncio.sleep(CALM_S)
                     await watch.wait()

@@ -144,6 +144,8 @@ class Execution(Service):
         self._told = True
         self._strays = False
         """A claim may have taken tasks that we do not know of."""
+        self._more = True
+        """There may be tasks that the last round of claims left for want of room, or for a bound."""
         self._leaving = False
         self._round = 0
         self._freed = 0
@@ -161,17 +163,18 @@ class Execution(Service):
         await self._runners.start()
         if not self._tasks:
             work: list[Callable[[], Coroutine[Any, Any, None]]] = [self._ledger.run, self._sweep]
-            work += [partial(self._watch, one, told) for one, told in self._watched().items()]
+            work += [partial(self._watch, *watched) for watched in self._watched()]
             self._tasks = [asyncio.create_task(lasting(one)) for one in work]
         await super().start()
 
-    def _watched(self) -> dict[Collection, Callable[[], None]]:
-        return {
-            TASKS: self.wake,
-            QUEUES: self._settings_changed,
-            NODE_LIMITS: self._settings_changed,
-            SIGNALS: lambda: self._spawn(self._heed_cancels()),
-        }
+    def _watched(self) -> list[tuple[Collection, str | None, Callable[[], None]]]:
+        return [
+            (TASKS, "queued", self.wake),
+            (TASKS, "ended", self._some_ended),
+            (QUEUES, None, self._settings_changed),
+            (NODE_LIMITS, None, self._settings_changed),
+            (SIGNALS, None, lambda: self._spawn(self._heed_cancels())),
+        ]
 
     async def stop(self) -> None:
         """Claim no more, end what runs, give everything back."""
@@ -228,10 +231,13 @@ class Execution(Service):
         if not told and not await anything_waits(self._store, [queue.name for queue in self._queues]):
             return FALLBACK_S
         self._round += 1
+        self._more = False
         for queue in in_turn(self._queues, self._round):
             room = self._room.left(queue.name, self._counts)
             if room > 0:
                 await self._claim(queue, room)
+            else:
+                self._more = True
         return FALLBACK_S
 
     async def _refresh(self) -> None:
@@ -260,8 +266,10 @@ class Execution(Service):
         try:
             taken = await self._store.claim(TASKS, claim)
         except StoreError:
-            self._strays = True
+            self._strays = self._more = True
             raise
+        if len(taken) == room or claim.caps or rank is not None:
+            self._more = True
         if not taken:
             return
         for old in [self.held[found.key] for found in taken if found.key in self.held]:
@@ -374,7 +382,7 @@ class Execution(Service):
             if self._journal.has(held.key):
                 self._spawn(self._journal.forget(held.key))
             self._freed += 1
-            if self._freed >= len(self.held) // 4:
+            if self._more and self._freed >= len(self.held) // 4:
                 self._freed = 0
                 self.wake()
 
@@ -409,14 +417,19 @@ class Execution(Service):
                     held.document, held.task = document, task_of(document)
                     self._runners.cancel(key)
 
+    def _some_ended(self) -> None:
+        """Here or elsewhere: there may be room within the bound of a queue."""
+        if any(queue.threads is not None for queue in self._queues):
+            self.wake()
+
     def _settings_changed(self) -> None:
         self._stale = True
         self.wake()
 
-    async def _watch(self, collection: Collection, told: Callable[[], None]) -> None:
+    async def _watch(self, collection: Collection, about: str | None, told: Callable[[], None]) -> None:
         while True:
             try:
-                async with self._store.watch(collection, poll_s=ANYWAY_S) as watch:
+                async with self._store.watch(collection, about=about, poll_s=ANYWAY_S) as watch:
                     watch.set()  # what changed before we watched is not told
                     while True:
                         await watch.wait()  # a hint may be lost, so that the end of the wait counts as one

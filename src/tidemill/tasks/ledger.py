@@ -16,7 +16,18 @@ from tidemill.tasks.errors import IllegalMove
 from tidemill.tasks.held import Held
 from tidemill.tasks.status import FAILED, RUNNING, is_live
 from tidemill.tasks.storetime import StoreTime
-from tidemill.tasks.task import TASKS, Event, Finished, Reported, Started, Task, body_of, move, task_of
+from tidemill.tasks.task import (
+    TASKS,
+    Event,
+    Finished,
+    Reported,
+    Started,
+    Task,
+    body_of,
+    move,
+    task_of,
+    topic_of,
+)
 
 log = get_logger("tidemill.ledger")
 
@@ -125,7 +136,8 @@ class Ledger:
             self._settled(held)
             return None
         ends = not is_live(task.status)
-        return held, Write(TASKS, held.key, body_of(task), held.document.revision, release=ends), task
+        revision, about = held.document.revision, topic_of(task)
+        return held, Write(TASKS, held.key, body_of(task), revision, release=ends, about=about), task
 
     async def _heed(
         self,

@@ -45,13 +45,20 @@ class Recovery:
     async def lead(self, _grant: Grant) -> None:
         """Recover orphans until this node leads no more."""
         async with self._store.watch(TASKS, poll_s=FALLBACK_S) as watch:
+            sure = False
             while True:
                 rest_s = await self.look()
-                if rest_s is None:
+                if rest_s is not None:
+                    sure = False
+                    await asyncio.sleep(rest_s)
+                elif not sure:
+                    # A claim is not told, and may come a while after the change that caused it.
+                    sure = True
+                    await asyncio.sleep(self._timing.ttl_s)
+                else:
+                    sure = False
                     await watch.wait()
                     await asyncio.sleep(CALM_S)
-                else:
-                    await asyncio.sleep(rest_s)
 
     async def look(self) -> float | None:
         """Recover what is orphaned now; say in how many seconds to look again, None when nothing runs."""

@@ -52,6 +52,7 @@ from tidemill.tasks.task import (
     body_of,
     move,
     task_of,
+    topic_of,
 )
 
 log = get_logger("tidemill.registry")
@@ -139,7 +140,7 @@ class Registry:
         self, orders: Sequence[Order], made: Sequence[tuple[str, Task]], fence: Fence | None, done: list[str]
     ) -> None:
         """Write these, and add to `done` the ids of those that were."""
-        writes = [Write(TASKS, key, body_of(task), None, fence) for key, task in made]
+        writes = [Write(TASKS, key, body_of(task), None, fence, about=topic_of(task)) for key, task in made]
         outcomes = await self.store.write(writes)
         done += [key for (key, _), outcome in zip(made, outcomes, strict=True) if isinstance(outcome, Done)]
         for order, (key, _), outcome in zip(orders, made, outcomes, strict=True):

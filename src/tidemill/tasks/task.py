@@ -45,6 +45,7 @@ TASKS = Collection(
     ),
     indexes=(("queue", "status", "rank", "turn"), ("status", "node")),
     sparse=(("batch", "queue", "status"),),
+    topics=("queued", "running", "ended"),
 )
 
 DELAYED = 2**40
@@ -415,6 +416,15 @@ def _fresh(task: Task) -> Task:
         reason=None,
         cancel=False,
     )
+
+
+def topic_of(task: Task) -> str | None:
+    """What a write of the task is about: nodes wait for some that are queued, callers for some that ended."""
+    if is_ended(task.status):
+        return "ended"
+    if is_live(task.status):
+        return "running"
+    return "queued" if task.status == QUEUED else None
 
 
 def body_of(task: Task) -> Body:

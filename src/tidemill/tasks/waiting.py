@@ -17,6 +17,7 @@ FEW = 10
 PAUSE_S = 0.0005
 SLOWEST_S = 0.02
 POLL_S = 5.0
+LATE_S = 0.1
 RETRY_S = 0.5
 
 
@@ -42,15 +43,24 @@ class Waiting:
         self._turn = CHUNK
         self._away = Sparing(log)
 
-    def add(self, *tasks: str) -> None:
-        """Wait for these too."""
+    def add(self, *tasks: str, fresh: bool = False) -> None:
+        """Wait for these too; `fresh` are those that this process has just made."""
+        alone = not self._awaited
         self._awaited.update(dict.fromkeys(tasks))
         self._some.set()
-        self._wake()  # it may have ended long ago
+        if fresh and alone:
+            # Their ends will be told, unless one was before we knew its name.
+            asyncio.get_running_loop().call_later(LATE_S, self._look_again, tasks[:1])
+        else:
+            self._wake()  # it may have ended long ago
 
     def drop(self, task: str) -> None:
         """Wait for this one no longer."""
         self._awaited.pop(task, None)
+
+    def _look_again(self, tasks: Sequence[str]) -> None:
+        if any(task in self._awaited for task in tasks):
+            self._wake()
 
     async def run(self) -> None:
         """Wait until cancelled."""
@@ -62,15 +72,16 @@ class Waiting:
                 await asyncio.sleep(RETRY_S)
 
     async def _watch(self) -> None:
-        async with self._store.watch(TASKS, poll_s=POLL_S) as watch:
+        async with self._store.watch(TASKS, about="ended", poll_s=POLL_S) as watch:
             self._wake = watch.set
+            watch.set()  # what ended before we watched is not told
             while True:
                 await self._some.wait()
+                await watch.wait()
                 found = await self._look()
                 self._away.over()
                 if self._awaited:
                     await asyncio.sleep(_pause_s(len(self._awaited), found))
-                    await watch.wait()
                 else:
                     self._some.clear()
 

@@ -160,9 +160,9 @@ class MemoryBackend:
         self._on_change = on_change
         self._server.listeners.append(on_change)
 
-    def announce(self, collections: Sequence[str]) -> None:
+    def announce(self, channels: Sequence[str]) -> None:
         for listener in self._server.listeners:
-            for name in collections:
+            for name in channels:
                 listener(name)
 
     def _matching(self, collection: Collection, where: Where) -> list[Document]:

@@ -116,5 +116,5 @@ class FaultyBackend:
     def subscribe(self, on_change: OnChange) -> None:
         self.backend.subscribe(on_change)
 
-    def announce(self, collections: Sequence[str]) -> None:
-        self.backend.announce(collections)
+    def announce(self, channels: Sequence[str]) -> None:
+        self.backend.announce(channels)

@@ -172,6 +172,33 @@ class WatchCases:
             while await watch.wait():
                 pass
 
+    async def test_a_change_wakes_those_who_watch_for_what_it_is_about_and_those_for_anything(
+        self, harness: Harness
+    ) -> None:
+        one, two = await harness.connect(), await harness.connect()
+        await two.create(NOTES, "a", {})
+        async with (
+            one.watch(NOTES, about="news", poll_s=20) as news,
+            one.watch(NOTES, about="gossip", poll_s=0.2) as gossip,
+            one.watch(NOTES, poll_s=20) as anything,
+        ):
+            await two.create(NOTES, "b", {})  # of no topic, so all are told
+            assert await gossip.wait()
+            assert await news.wait()
+            while await gossip.wait():
+                pass
+            await two.write([Write(NOTES, "c", {}, None, about="news")])
+            assert await news.wait()
+            assert await anything.wait()
+            assert not await gossip.wait()
+
+    async def test_a_topic_that_the_collection_does_not_have_is_refused(self, store: Store) -> None:
+        with pytest.raises(BadRequest, match="no topic"):
+            await store.write([Write(NOTES, "a", {}, None, about="weather")])
+        with pytest.raises(BadRequest, match="no topic"):
+            async with store.watch(NOTES, about="weather"):
+                pass
+
     async def test_a_release_wakes_those_who_wait_for_the_lease(self, harness: Harness) -> None:
         one, two = await harness.connect(), await harness.connect()
         lease = (await one.hold(NOTES, ["lock"], "one", 60_000))["lock"]

@@ -21,7 +21,7 @@ from tidemill.store import (
 )
 from tidemill.store.testing.harness import Harness
 
-NOTES = Collection("notes")
+NOTES = Collection("notes", topics=("news", "gossip"))
 TASKS = Collection(
     "tasks",
     fields=(("queue", "text"), ("status", "integer"), ("weight", "real")),

@@ -125,6 +125,8 @@ class Dispatch(Service):
         self._told = True
         self._strays = False
         """A claim may have taken tasks that we do not know of."""
+        self._dry: set[str] = set()
+        """Queues of which the last claim left nothing, and nobody has told of more since."""
         self._round = 0
         self._claimed = 0.0
         self._some_links = asyncio.Event()
@@ -134,19 +136,20 @@ class Dispatch(Service):
 
     async def start(self) -> None:
         if not self._tasks:
-            watched: dict[Collection, Callable[[], None]] = {
-                TASKS: self.wake,
-                QUEUES: self._settings_changed,
-                NODE_LIMITS: self._settings_changed,
-                SIGNALS: lambda: self._errands.begin(self.jobs.heed_cancels()),
-                KICKS: lambda: self._errands.begin(self._heed_kicks()),
-            }
+            watched: list[tuple[Collection, str | None, Callable[[], None]]] = [
+                (TASKS, "queued", self.wake),
+                (TASKS, "ended", self._some_ended),
+                (QUEUES, None, self._settings_changed),
+                (NODE_LIMITS, None, self._settings_changed),
+                (SIGNALS, None, lambda: self._errands.begin(self.jobs.heed_cancels())),
+                (KICKS, None, lambda: self._errands.begin(self._heed_kicks())),
+            ]
             work: list[Callable[[], Coroutine[Any, Any, None]]] = [
                 self.jobs.ledger.run,
                 self.jobs.sweep,
                 self._roster.run,
                 self._recheck,
-                *(partial(self._watch, one, told) for one, told in watched.items()),
+                *(partial(self._watch, *one) for one in watched),
             ]
             self._tasks = [asyncio.create_task(lasting(one)) for one in work]
         await super().start()
@@ -181,6 +184,8 @@ class Dispatch(Service):
 
     async def tick(self) -> float:
         told, self._told = self._told, False
+        if told:
+            self._dry.clear()
         if not any(self._free.values()) or self._stopping:
             return FALLBACK_S
         if self._stale:
@@ -225,11 +230,14 @@ class Dispatch(Service):
         if queue.sort == "lifo" and rank is None:
             return
         sent = self._clock()
+        claim = claim_of(queue, self._seat, room, None, rank)
         try:
-            taken = await self._store.claim(TASKS, claim_of(queue, self._seat, room, None, rank))
+            taken = await self._store.claim(TASKS, claim)
         except StoreError:
             self._strays = True
             raise
+        if len(taken) < room and not claim.caps and rank is None:
+            self._dry.add(queue.name)
         for found in taken:
             await self._assign(self.jobs.hold(found, queue, found.term, sent))
 
@@ -320,7 +328,8 @@ class Dispatch(Service):
         if link in self._links and link.room > 0:
             self._free.setdefault(link.queue, {})[link] = None
             self._show(link)
-            self.wake()
+            if link.queue not in self._dry:
+                self.wake()
 
     def occupied(self, link: Link) -> None:
         """The worker would take no job now."""
@@ -424,16 +433,21 @@ class Dispatch(Service):
                     if refused is not None:
                         await link.close(POLICY, refused)
 
+    def _some_ended(self) -> None:
+        """Here or elsewhere: there may be room within the bound of a queue."""
+        if any(queue.threads is not None for queue in self._queues.values()):
+            self.wake()
+
     def _settings_changed(self) -> None:
         self._stale = True
         self.wake()
 
-    async def _watch(self, collection: Collection, told: Callable[[], None]) -> None:
+    async def _watch(self, collection: Collection, about: str | None, told: Callable[[], None]) -> None:
         """Hear of changes, while there are workers."""
         while True:
             await self._some_links.wait()
             try:
-                async with self._store.watch(collection, poll_s=FALLBACK_S) as watch:
+                async with self._store.watch(collection, about=about, poll_s=FALLBACK_S) as watch:
                     watch.set()  # what changed before we watched is not told
                     while self._some_links.is_set():
                         await watch.wait()

@@ -50,7 +50,10 @@ async def _ended(store: Store, keys: list[str], wait_s: float) -> dict[str, Docu
     """Those that have ended or are not there; waits until there is one."""
     ended: dict[str, Document | None] = {}
     try:
-        async with asyncio.timeout(wait_s if keys else 0), store.watch(TASKS, poll_s=MOST_WAIT_S) as watch:
+        async with (
+            asyncio.timeout(wait_s if keys else 0),
+            store.watch(TASKS, about="ended", poll_s=MOST_WAIT_S) as watch,
+        ):
             while not (ended := await _look(store, keys)):
                 await asyncio.sleep(CALM_S)
                 await watch.wait()

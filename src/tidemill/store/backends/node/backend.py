@@ -119,7 +119,7 @@ class NodeBackend:
     def subscribe(self, on_change: OnChange) -> None:
         self._watching = asyncio.ensure_future(self._watch(on_change))
 
-    def announce(self, collections: Sequence[str]) -> None:
+    def announce(self, channels: Sequence[str]) -> None:
         """The node's store announces what it did for us."""
 
     # What a node does not offer

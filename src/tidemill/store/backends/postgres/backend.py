@@ -143,8 +143,8 @@ class PostgresBackend:
     def subscribe(self, on_change: OnChange) -> None:
         self._listener = Listener(self._pool, on_change)
 
-    def announce(self, collections: Sequence[str]) -> None:
-        self._announcer.announce(collections)
+    def announce(self, channels: Sequence[str]) -> None:
+        self._announcer.announce(channels)
 
     async def _lay_foundation(self) -> None:
         [[version, encoding, laid]] = await self._pool.rows(layout.FOUND)

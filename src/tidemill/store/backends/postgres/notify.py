@@ -1,4 +1,4 @@
-"""How clients tell each other that a collection changed: LISTEN and NOTIFY.
+"""How clients tell each other that something changed: LISTEN and NOTIFY.
 
 A commit that notifies takes a lock that all such commits of a database share. So writers do not notify
 in their own commits: what changed is gathered for a moment and then told in a transaction of its own.

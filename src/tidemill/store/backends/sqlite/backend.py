@@ -71,7 +71,7 @@ class SqliteBackend:
         self._gathering = Gathering(self._commit)
         self._time = HostTime(None)
         self._pulse: Pulse | None = None
-        self._names: set[str] = set()
+        self._channels: set[str] = set()
         self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -96,7 +96,7 @@ class SqliteBackend:
             self._pulse = None
 
     async def prepare(self, collection: Collection) -> None:
-        self._names.add(collection.name)
+        self._channels.update(map(collection.channel, (None, *collection.topics)))
         if await self._read(lambda connection: layout.missing(connection, collection)):
             await self._write(lambda connection: _grow(connection, collection), rows=MANY_ROWS)
 
@@ -200,9 +200,9 @@ class SqliteBackend:
     def subscribe(self, on_change: OnChange) -> None:
         self._watching = asyncio.create_task(self._watch(on_change), name="tidemill-sqlite-watch")
 
-    def announce(self, collections: Sequence[str]) -> None:
+    def announce(self, channels: Sequence[str]) -> None:
         if self._pulse is not None:
-            for name in collections:
+            for name in channels:
                 self._pulse.mark(name)
 
     async def _watch(self, on_change: OnChange) -> None:
@@ -227,7 +227,7 @@ class SqliteBackend:
             calm_s = LONG_CALM_S if boot_clock() - slept > calm_s + LATE_S else CALM_S
 
     def _pass_on(self, pulse: Pulse, on_change: OnChange) -> None:
-        cells = {name: cell_of(name) for name in self._names}
+        cells = {name: cell_of(name) for name in self._channels}
         moved = pulse.moved(cells.values())
         for name, cell in cells.items():
             if cell in moved:
