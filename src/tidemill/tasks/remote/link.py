@@ -215,7 +215,7 @@ class Link:
 
     async def withdraw(self, ref: TaskRef, reason: str) -> None:
         """Nobody wants that of it any more."""
-        await self._do(sessions.withdrawn(self.session, ref, reason))
+        await self._do(sessions.withdrawn(self.session, ref, reason, self._clock()))
 
     async def settle(self, ref: TaskRef, accepted: bool, reason: str | None = None) -> None:
         """Tell what became of a result. A plain worker is not told."""

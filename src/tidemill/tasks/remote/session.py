@@ -238,14 +238,15 @@ def given(session: Session, ref: TaskRef, now: float, stuck_s: float | None) -> 
     return replace(session, tasks=(*session.tasks, task), served=True, asked=None)
 
 
-def withdrawn(session: Session, ref: TaskRef, reason: str) -> Step:
-    """Nobody wants that task of it any more."""
+def withdrawn(session: Session, ref: TaskRef, reason: str, now: float) -> Step:
+    """Nobody wants that task of it any more. A plain worker cannot be told, and is at it until it answers."""
     if not session.has(ref):
         return session, ()
     if session.plain:
         tasks = tuple(replace(one, abandoned=True) if one.ref == ref else one for one in session.tasks)
         return replace(session, tasks=tasks), ()
-    return _without(session, ref), (Send(wire.Cancelled(ref.task, ref.fence, reason)),)
+    session, then = finished(session, ref, now)
+    return session, (Send(wire.Cancelled(ref.task, ref.fence, reason)), *then)
 
 
 def due(session: Session, rules: Rules) -> float:

@@ -133,6 +133,16 @@ class TestWorkersThatComeBack:
         assert not (await worker.expect(8))["accepted"]
         assert (await registry.get(key))[1].result is None
 
+    async def test_one_whose_task_was_cancelled_gets_the_next_at_once(
+        self, dispatch: Dispatch, registry: Registry
+    ) -> None:
+        worker, key, _ = await at_work(dispatch, registry)
+        other = await submit(registry, b"next")
+        await until(registry, key, ended(RUNNING))
+        await registry.cancel(key)
+        assert (await worker.expect(9))["task"] == key
+        assert (await worker.expect(7))["task"] == other
+
     @pytest.mark.parametrize(
         "fate", ["lease renewed just after", "answer lost", "lease lost and not written"]
     )

@@ -149,15 +149,15 @@ class TestResults:
         assert [type(one) for one in said(ready(), code=4)[1]] == [sessions.Dropped]
 
     def test_what_nobody_wants_any_more_is_dropped_and_its_worker_asked(self) -> None:
-        session, effects = sessions.withdrawn(at_work(), A, "cancelled")
+        session, effects = sessions.withdrawn(at_work(), A, "cancelled", 2.0)
         assert effects == ()
         assert session.room == 0
         session, effects = sessions.heard_bytes(session, 3, b"abc", 2.0)
         assert [type(one) for one in effects] == [sessions.Dropped, Send]
 
     def test_v1_is_told_of_a_cancel_and_has_room_again(self) -> None:
-        session, effects = sessions.withdrawn(at_work(plain=False), A, "cancelled")
-        assert effects == (Send(wire.Cancelled("a", 7, "cancelled")),)
+        session, effects = sessions.withdrawn(at_work(plain=False), A, "cancelled", 2.0)
+        assert effects == (Send(wire.Cancelled("a", 7, "cancelled")), sessions.Free())
         assert session.room == 1
 
     def test_v1_has_several_and_names_the_one_that_it_means(self) -> None:

@@ -125,16 +125,16 @@ class Arrival:
             repeat = repeat_id(admit(self._request.scope, *Role).name, self._repeat)
             order = msgspec.structs.replace(order, id=repeat, submitter=f"request:{repeat}")
         found = await self._there(order) if order.key or self._repeat else None
-        if found is not None:
-            return found
         order = msgspec.structs.replace(order, payload=await intake.finish())
+        if found is not None:
+            return self._as_asked(found, order)
         try:
             key, made = await self._registry.submit(order)
         except KeyTaken:
             found = await self._there(order)
             if found is None:
                 raise
-            return found
+            return self._as_asked(found, order)
         except (OutcomeUnknown, asyncio.CancelledError):
             intake.keep()
             raise
@@ -143,7 +143,7 @@ class Arrival:
             key, made, _ = await self._registry.get(key)
         if made.payload == order.payload:
             intake.keep()
-        return key, made
+        return self._as_asked((key, made), order)
 
     async def _there(self, order: Order) -> tuple[str, Task] | None:
         """The task, if it was made by this request before. Raises `KeyTaken` if by another."""
@@ -155,8 +155,23 @@ class Arrival:
             raise KeyTaken(order.key or document.key, document.key)
         return document.key, task
 
+    def _as_asked(self, found: tuple[str, Task], order: Order) -> tuple[str, Task]:
+        """The task that was found. Raises `BadTask` if the request that made it asked for another job."""
+        key, task = found
+        if not _asks_for(order, task):
+            raise BadTask(f"Idempotency-Key {self._repeat!r} was used for another job, {key}")
+        return found
+
     def _too_large(self) -> TooLarge:
         return TooLarge(f"the payload has more than {self._context.settings.payload_mb:,} MiB")
+
+
+def _asks_for(order: Order, task: Task) -> bool:
+    """Whether the order is for a job like that one, with the same content, wherever that is kept."""
+    asked = (order.queue, order.key, order.priority, order.description)
+    one, other = order.payload, task.payload
+    alike = one == other or ("digest" in one and one["digest"] == (other or {}).get("digest"))
+    return asked == (task.queue, task.key, task.priority, task.description) and alike
 
 
 async def _drain(request: Request) -> None:

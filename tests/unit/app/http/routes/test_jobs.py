@@ -253,6 +253,30 @@ async def test_a_repeat_with_the_same_idempotency_key_makes_nothing(node: StillN
     assert (await node.tasking.registry.count(), len(await blobs_of(node))) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("path", "content", "data"),
+    [
+        ("", b"small", BATCH),
+        ("", LARGE[:-1] + b"!", BATCH),
+        ("/thumbs", LARGE, BATCH),
+        ("", LARGE, {**BATCH, "priority": "immediate"}),
+        ("", LARGE, {**BATCH, "description": "other"}),
+    ],
+)
+async def test_an_idempotency_key_that_was_used_for_another_job_is_refused(
+    node: StillNode, client: Client, path: str, content: bytes, data: dict[str, str]
+) -> None:
+    headers = {"Idempotency-Key": "abc"}
+    await client.post("/api/jobs/submit", files={"payload": LARGE}, data=BATCH, headers=headers)
+    answer = await client.post(
+        f"/api/jobs/submit{path}", files={"payload": content}, data=data, headers=headers
+    )
+
+    assert answer.status_code == 400
+    assert "'abc' was used for another job" in answer.json()["detail"]
+    assert (await node.tasking.registry.count(), len(await blobs_of(node))) == (1, 1)
+
+
 async def test_jobs_are_listed_by_type_state_and_batch(node: StillNode, client: Client) -> None:
     for n in range(3):
         await submit(client, b"x", "/thumbs", key=f"t{n}")
