@@ -144,6 +144,7 @@ async def test_a_message_that_is_too_large_closes_the_connection_and_gives_the_j
         payload = await worker.take()
         await worker.send(message)
         close = await worker.closed()
+        assert "limit" in (await jobs.seen(job["id"], lambda task: task["crashes"]))["reason"]
     async with plain_worker(node.address, queue) as worker:
         again = await worker.take()
         await worker.send(b"x" * MIB)

@@ -127,7 +127,7 @@ class Ledger:
         if not events:
             return None
         try:
-            task = held.task
+            task = self._begun(held, now)
             for event in events:
                 task = move(task, event, held.queue.policy, now, self._source.random())
         except IllegalMove as error:
@@ -138,6 +138,12 @@ class Ledger:
         ends = not is_live(task.status)
         revision, about = held.document.revision, topic_of(task)
         return held, Write(TASKS, held.key, body_of(task), revision, release=ends, about=about), task
+
+    def _begun(self, held: Held, now: int) -> Task:
+        """The task with when it was begun, which those too have whose start was never written."""
+        if held.begun is None or held.task.begun is not None:
+            return held.task
+        return replace(held.task, begun=now - round((self._time.clock() - held.begun) * 1000))
 
     async def _heed(
         self,

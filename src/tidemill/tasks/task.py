@@ -246,7 +246,8 @@ def _run(task: Task, event: Event, policy: Policy, now: int, chance: float) -> T
     """What whoever has the task in hands does with it."""
     match event:
         case Started(node, worker) if task.status == CLAIMED:
-            return replace(task, status=RUNNING, node=node, worker=worker, begun=now, avoided=0, mtime=now)
+            begun = now if task.begun is None else task.begun
+            return replace(task, status=RUNNING, node=node, worker=worker, begun=begun, avoided=0, mtime=now)
         case Reported(progress):
             return replace(task, progress=progress, mtime=now)
         case Finished(status) if status > 0:

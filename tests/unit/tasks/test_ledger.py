@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tidemill.base.clock import boot_clock
 from tidemill.cluster import Grant
 from tidemill.store import Outcome, Store, Unavailable, Write, open_store
 from tidemill.store.backends.memory import MemoryBackend, MemoryServer
@@ -55,6 +56,19 @@ async def test_a_start_that_was_not_written_before_the_end_is_left_out() -> None
         assert settled == [held]
         assert held.task.begun is None
         assert store.statistics().calls - before <= 2
+
+
+async def test_one_that_ends_at_once_has_the_time_at_which_it_was_begun() -> None:
+    async with open_store("memory:") as store:
+        [held] = await hold(store, 1)
+        async with writing(store) as (ledger, _):
+            held.begun = boot_clock() - 3.0
+            ledger.put(held, Finished(SUCCEEDED))
+            await ledger.wait_idle()
+
+        assert held.task.begun is not None
+        assert held.task.ended is not None
+        assert 2_990 <= held.task.ended - held.task.begun < 60_000
 
 
 async def test_progress_does_not_displace_a_start() -> None:

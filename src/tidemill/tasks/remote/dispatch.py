@@ -404,7 +404,7 @@ class Dispatch(Service):
             return
         self._show(link, since, gone=True, reason=reason)
         log.info("worker.went", worker=link.worker.id, name=link.worker.name, queue=link.queue, reason=reason)
-        reset = partial(self.jobs.reset, link, self.jobs.all_of(link), leaving=self._stopping)
+        reset = partial(self.jobs.reset, link, self.jobs.all_of(link), reason, leaving=self._stopping)
         if link.session.plain:
             reset()
         elif not self._stopping:

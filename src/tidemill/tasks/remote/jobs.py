@@ -132,12 +132,12 @@ class Jobs:
         self._owed[held.key] = event
         self.end(held, event)
 
-    def reset(self, link: Link, jobs: Iterable[Held], *, leaving: bool) -> None:
-        """The worker is gone: its jobs go to others."""
+    def reset(self, link: Link, jobs: Iterable[Held], reason: str, *, leaving: bool) -> None:
+        """The worker is gone, for that reason if it is known: its jobs go to others."""
+        told = f"worker {link.worker.name} went away with it" + (f": {reason}" if reason else "")
         for held in jobs:
             if self.with_link.get(held.key) is link and not held.ending and not held.lost:
-                gone = Crashed(f"worker {link.worker.name} went away with it")
-                self.end(held, GivenBack("its node was leaving") if leaving else gone)
+                self.end(held, GivenBack("its node was leaving") if leaving else Crashed(told))
 
     async def take_late(self, link: Link, ref: TaskRef, value: Any, onward: str | None) -> None:
         """A result of a task that this node does not have in hands: it counts, if it is the first."""

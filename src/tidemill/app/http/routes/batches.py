@@ -115,12 +115,12 @@ def batch_view(batch: Batch) -> dict[str, Any]:
 def _result(document: Document) -> dict[str, Any]:
     task = task_of(document)
     has_result = task.status == SUCCEEDED and task.result is not None
-    key = task.key or document.key
     return {
         "id": document.key,
-        "key": key,
+        "key": task.key or document.key,
         "state": job_state(task.status),
         "status": task.status,
         "reason": task.reason,
-        "url": f"/api/jobs/{quote(key)}/result" if has_result else None,
+        # By its id: clients make other paths of keys such as `../x`.
+        "url": f"/api/jobs/{quote(document.key, safe='')}/result" if has_result else None,
     }

@@ -141,7 +141,7 @@ async def test_no_archive_before_all_have_ended(node: StillNode, client: Client)
 
 
 async def test_results_are_listed_with_where_they_are(node: StillNode, client: Client) -> None:
-    await submit(node, "a b/c", "d", "e")
+    await submit(node, "../a b/c", "d", "e")
     await end(node, a=inline_value(b"A"), b=None)
     seen = (await client.get("/api/v1/batches/thumbs/1/results?format=json")).json()
     [first, second, third] = seen["results"]
