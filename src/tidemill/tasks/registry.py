@@ -98,19 +98,20 @@ class Registry:
 
     # Submitting
 
-    async def submit(self, order: Order) -> tuple[str, Task]:
+    async def submit(self, order: Order, *, beside: Sequence[Write] = ()) -> tuple[str, Task]:
         """Make a task, durable on return. Raises `KeyTaken` or `NoSuchQueue`."""
-        [made] = await self.submit_all([order])
+        [made] = await self.submit_all([order], beside=beside)
         return made
 
     async def submit_all(
-        self, orders: Sequence[Order], *, fence: Fence | None = None
+        self, orders: Sequence[Order], *, fence: Fence | None = None, beside: Sequence[Write] = ()
     ) -> list[tuple[str, Task]]:
         """Make many tasks, in their order. When this raises, those that could be made may be there; a
         `KeyTaken` says which were.
 
         An order with an `id` that exists already counts as carried out: it is a repeat. With a `fence`, as a
-        task has that makes others, raises `Fenced` when that has passed.
+        task has that makes others, raises `Fenced` when that has passed. What is `beside` is written with the
+        last of them, whatever becomes of these.
         """
         queues = {name: await self.queue(name) for name in dict.fromkeys(order.queue for order in orders)}
         now = await self.time.now()
@@ -119,7 +120,8 @@ class Registry:
         for start in range(0, len(made), CHUNK):
             part = slice(start, start + CHUNK)
             made[part] = await self._seated(made[part], queues)
-            await self._create(orders[part], made[part], fence, done)
+            last = start + CHUNK >= len(made)
+            await self._create(orders[part], made[part], fence, done, beside if last else ())
         return made
 
     async def _seated(
@@ -137,11 +139,16 @@ class Registry:
         ]
 
     async def _create(
-        self, orders: Sequence[Order], made: Sequence[tuple[str, Task]], fence: Fence | None, done: list[str]
+        self,
+        orders: Sequence[Order],
+        made: Sequence[tuple[str, Task]],
+        fence: Fence | None,
+        done: list[str],
+        beside: Sequence[Write],
     ) -> None:
         """Write these, and add to `done` the ids of those that were."""
         writes = [Write(TASKS, key, body_of(task), None, fence, about=topic_of(task)) for key, task in made]
-        outcomes = await self.store.write(writes)
+        outcomes = (await self.store.write([*writes, *beside]))[: len(writes)]
         done += [key for (key, _), outcome in zip(made, outcomes, strict=True) if isinstance(outcome, Done)]
         for order, (key, _), outcome in zip(orders, made, outcomes, strict=True):
             if isinstance(outcome, Done):

@@ -43,7 +43,7 @@ from tidemill.app.http.routes import (
     tokens,
     workers,
 )
-from tidemill.app.http.shortcut import Shortcut
+from tidemill.app.http.shortcut import Shortcut, queue_of
 from tidemill.app.tokens import Keyring
 
 # The key of a task may hold slashes, so whatever comes below it is looked at before the task itself.
@@ -80,7 +80,7 @@ def build_app(context: NodeContext, extensions: Sequence[APIRouter] = ()) -> Fas
         serve_folder(app, context.settings.web_root)
     # The last one added is the outermost.
     app.add_middleware(Shortcut, context=context)
-    app.add_middleware(Recorder, store=context.store)
+    app.add_middleware(Recorder, store=context.store, writes_own=lambda scope: queue_of(scope) is not None)
     app.add_middleware(Authenticate, keyring=keyring)
     if context.settings.allowed_origins:
         app.add_middleware(

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tidemill.app.http.context import NodeContext
 from tidemill.app.http.door import admit
 from tidemill.app.http.problem import problem_of
+from tidemill.app.http.recorder import entry_of
 from tidemill.app.http.routes.job_submission import Arrival
 from tidemill.app.tokens import Role
 from tidemill.base.errors import TidemillError
@@ -26,19 +27,20 @@ class Shortcut:
         self._context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        queue = _queue_of(scope)
+        queue = queue_of(scope)
         if queue is None:
             return await self._app(scope, receive, send)
         try:
             admit(scope, Role.PRODUCER, Role.OPERATOR)
-            answer = await Arrival(self._context, Request(scope, receive, send), queue, None).answer()
+            request = Request(scope, receive, send)
+            answer = await Arrival(self._context, request, queue, None).answer(entry_of(scope))
         except TidemillError as error:
             answer = problem_of(scope, error)
         return await answer(scope, receive, send)
 
 
-def _queue_of(scope: Scope) -> str | None:
-    """The queue of a job that is submitted; None for any other request."""
+def queue_of(scope: Scope) -> str | None:
+    """The queue of a job that is submitted this way; None for any other request."""
     if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].startswith(SUBMIT):
         return None
     if any(name == b"idempotency-key" for name, _ in scope["headers"]):

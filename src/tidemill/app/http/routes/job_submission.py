@@ -1,6 +1,7 @@
 """Jobs on their way in: payloads, streamed to where they are kept."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ from fastapi import APIRouter, Header, Path, Request, status
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from tidemill.app.audit import Entry
 from tidemill.app.http.body import MOST_BYTES
 from tidemill.app.http.context import NodeContext
 from tidemill.app.http.door import admit, require
@@ -21,7 +23,7 @@ from tidemill.app.task_orders import repeat_id
 from tidemill.app.tokens import Role
 from tidemill.base.errors import TidemillError
 from tidemill.base.ids import new_id
-from tidemill.store import OutcomeUnknown
+from tidemill.store import OutcomeUnknown, Write
 from tidemill.tasks.errors import BadTask, KeyTaken
 from tidemill.tasks.intake import Intake
 from tidemill.tasks.order import Order, order_id
@@ -76,8 +78,12 @@ class Arrival:
         self._repeat = repeat
         self._most = context.settings.payload_mb * 1024 * 1024
 
-    async def answer(self) -> Response:
-        """What the sender is told. Whatever is wrong with the form is a `BadJob`."""
+    async def answer(self, entry: Entry | None = None) -> Response:
+        """What the sender is told. Whatever is wrong with the form is a `BadJob`.
+
+        `entry` is the request's in the audit log, if it is not written yet.
+        """
+        self._entry = entry
         try:
             return await self._receive()
         except ClientDisconnect:
@@ -129,7 +135,7 @@ class Arrival:
         if found is not None:
             return self._as_asked(found, order)
         try:
-            key, made = await self._registry.submit(order)
+            key, made = await self._registry.submit(order, beside=await self._recorded(order))
         except KeyTaken:
             found = await self._there(order)
             if found is None:
@@ -144,6 +150,16 @@ class Arrival:
         if made.payload == order.payload:
             intake.keep()
         return self._as_asked((key, made), order)
+
+    async def _recorded(self, order: Order) -> Sequence[Write]:
+        """What is to be written with the job for the audit log: nothing when that is done already."""
+        if self._entry is None:
+            return ()
+        if order.key is not None:  # which may be taken
+            await self._entry.write()
+            return ()
+        self._entry.detail = f"job {order.id}"
+        return (self._entry.beside(f"done: {status.HTTP_202_ACCEPTED}"),)
 
     async def _there(self, order: Order) -> tuple[str, Task] | None:
         """The task, if it was made by this request before. Raises `KeyTaken` if by another."""

@@ -277,6 +277,31 @@ async def test_an_idempotency_key_that_was_used_for_another_job_is_refused(
     assert (await node.tasking.registry.count(), len(await blobs_of(node))) == (1, 1)
 
 
+async def test_every_submission_is_in_the_audit_log_with_what_came_of_it(client: Client) -> None:
+    made = (await submit(client, b"x")).json()
+    keyed = (await submit(client, b"x", key="cats")).json()
+    assert (await submit(client, b"x", key="cats")).status_code == 400
+    assert (await submit(client, b"x", priority="none")).status_code == 400
+
+    entries = (await client.get("/api/v1/audit")).json()["entries"]
+    assert sorted((one["outcome"], one["detail"]) for one in entries if "submit" in one["target"]) == [
+        ("done: 202", f"job {made['id']}"),
+        ("done: 202", f"job {keyed['id']}"),
+        ("failed: 400", None),
+        ("failed: 400", None),
+    ]
+
+
+async def test_a_job_without_a_key_and_its_entry_in_the_audit_log_are_one_write(
+    node: StillNode, client: Client
+) -> None:
+    await submit(client, b"x")
+    before = node.store.statistics().calls
+    await submit(client, b"x")
+
+    assert node.store.statistics().calls - before == 2  # its seat in a batch, and the two
+
+
 async def test_jobs_are_listed_by_type_state_and_batch(node: StillNode, client: Client) -> None:
     for n in range(3):
         await submit(client, b"x", "/thumbs", key=f"t{n}")
