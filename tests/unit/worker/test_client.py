@@ -14,7 +14,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from tidemill.worker import Job, JobFailed, Refused, Worker, client, wire
-from tidemill.worker.errors import NotSpoken
+from tidemill.worker.errors import BadAddress, NotSpoken
 from tidemill.worker.wire import TaskRef
 from unit.worker.nodes import BUSY, LARGE, READY, node, shout, working
 
@@ -329,6 +329,34 @@ async def test_a_door_that_is_closed_is_a_refusal() -> None:
     async with node(process_request=answering(http.HTTPStatus.UNAUTHORIZED)) as played:
         with pytest.raises(Refused, match="HTTP 401 Unauthorized: no entry"):
             await Worker(played.url, shout).serve()
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (http.HTTPStatus.FORBIDDEN, ""),
+        (http.HTTPStatus.UNAUTHORIZED, '{"status":401,"code":"door.unauthorized"}'),
+    ],
+)
+async def test_a_node_that_has_no_door_for_workers_at_that_path_is_a_wrong_address(
+    status: http.HTTPStatus, body: str
+) -> None:
+    async with node(process_request=lambda connection, _: connection.respond(status, body)) as played:
+        with pytest.raises(BadAddress, match=r"no door for workers at ws://.*/mill/api/worker \(HTTP 40"):
+            await Worker(f"{played.url}/mill", shout).serve()
+
+
+async def test_a_path_that_is_not_found_is_tried_again_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    answers = [http.HTTPStatus.NOT_FOUND]
+
+    def respond(connection: ServerConnection, request: Request) -> Response | None:
+        return connection.respond(answers.pop(), "<html>") if answers else None
+
+    async with node(process_request=respond) as played, working(played.url, shout):
+        await (await played.visit()).greet()
+
+    [told] = [record.__dict__["fields"]["reason"] for record in caplog.records]
+    assert told == "HTTP 404 Not Found: no door for workers at this path"
 
 
 async def test_a_proxy_without_a_node_is_tried_again() -> None:

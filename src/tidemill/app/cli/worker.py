@@ -98,5 +98,5 @@ def run(
         urls, handler, queue=queue, name=name, id=identity, token=token, slots=slots, plain=plain, ca=ca
     )
     configure_logs(log_level)
-    say(f"worker of queue {queue or 'default'}; Ctrl-C lets it finish its jobs, a second one ends it at once")
-    taking.run()
+    hint = "Ctrl-C lets it finish its jobs, a second one ends it at once"
+    taking.run(lambda: say(f"worker of queue {queue or 'default'}; {hint}"))

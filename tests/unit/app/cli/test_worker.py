@@ -1,6 +1,7 @@
 """Workers on the command line."""
 
 import asyncio
+import http
 import json
 import os
 import signal
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from websockets.asyncio.server import ServerConnection
+from websockets.http11 import Request, Response
 
 from tidemill.cluster import LEASES
 from tidemill.cluster.nodes import advertise
@@ -86,13 +89,38 @@ async def test_a_refused_worker_ends_with_5_and_the_reason() -> None:
         _, said = await asyncio.wait_for(process.communicate(), 30)
 
         assert process.returncode == 5
-        assert b"error: the token opens nothing [worker.refused]" in said
+        assert said == b"error: the token opens nothing [worker.refused]\n"
+
+
+async def test_how_to_end_it_is_said_once_a_node_has_let_it_in() -> None:
+    async with node() as played, worker(played, "--exec", "cat", "--log-level", "error") as process:
+        for _ in range(2):
+            await (await greeted(played)).close(1012, "restarting")
+        await greeted(played)
+        process.send_signal(signal.SIGTERM)
+        _, said = await asyncio.wait_for(process.communicate(), 30)
+
+        assert said.decode().splitlines() == [
+            "worker of queue shout; Ctrl-C lets it finish its jobs, a second one ends it at once"
+        ]
+
+
+async def test_an_address_without_a_door_for_workers_is_wrong_usage() -> None:
+    def respond(connection: ServerConnection, _: Request) -> Response:
+        return connection.respond(http.HTTPStatus.FORBIDDEN, "")
+
+    async with node(process_request=respond) as played, worker(played, "--exec", "cat") as process:
+        _, said = await asyncio.wait_for(process.communicate(), 30)
+
+        assert process.returncode == 2
+        assert b"error: there is no door for workers at ws://" in said
+        assert b"/api/worker/shout (HTTP 403 Forbidden)" in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("localhost:7433", "--exec", "cat"), "[worker.bad_address]"),
+        (("localhost:7433", "--exec", "cat"), "did you mean 'http://localhost:7433'? [worker.bad_address]"),
         (("http://localhost", "--exec", "no-such-program"), "[worker.bad_program]"),
         (("http://localhost", "--exec", "cat", "--plain", "--slots", "2"), "--plain takes one job at a time"),
         (("http://localhost", "--exec", "cat", "--log-level", "loud"), "--log-level is"),
