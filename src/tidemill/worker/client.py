@@ -45,6 +45,7 @@ from tidemill.worker.session import (
     Lost,
     Send,
     Sent,
+    Stage,
     State,
     Stopping,
     step,
@@ -64,6 +65,7 @@ _POLICY = 1008
 _LATE = "not registered"
 _FORBIDDEN, _NOT_FOUND = 403, 404
 _UNAUTHORIZED = (401, _FORBIDDEN)
+_REASON_CHARACTERS = 200
 _ELSEWHERE = b'"door.unauthorized"'
 
 
@@ -141,6 +143,7 @@ class Client:
     # The session
 
     def _tell(self, event: Event) -> None:
+        _note_failure(self._state, event)
         self._state, effects = step(self._state, event)
         for effect in effects:
             self._perform(effect)
@@ -338,6 +341,13 @@ def _unwelcome(address: str, error: InvalidStatus) -> str:
     if response.status_code in _UNAUTHORIZED:
         raise Refused(reason) from error
     return f"{answer}: no door for workers at this path" if response.status_code == _NOT_FOUND else reason
+
+
+def _note_failure(state: State, event: Event) -> None:
+    """Tell people of a job that has failed, unless nobody wants it any more."""
+    match event:
+        case Ended(ref, Failure(info)) if ref in state.works and state.works[ref].stage is not Stage.DROPPED:
+            log.info("worker.job_failed", task=ref.task, reason=(info or "")[:_REASON_CHARACTERS])
 
 
 def _note(message: wire.FromNode) -> None:

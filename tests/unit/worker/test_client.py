@@ -2,6 +2,7 @@
 
 import asyncio
 import http
+import logging
 import ssl
 import subprocess
 import threading
@@ -134,6 +135,27 @@ async def test_what_a_handler_raises_fails_its_task(
         assert (failed.task, failed.fence) == ("one", 1)
         assert info in (failed.info or "")
         assert logs in (failed.logs or "")
+
+
+async def test_a_job_that_failed_is_told_in_the_log_and_one_that_nobody_wants_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def hang_or_fail(job: Job) -> None:
+        await (asyncio.Event().wait() if job.id == "one" else asyncio.sleep(0))
+        raise JobFailed("no" * 150)
+
+    caplog.set_level(logging.INFO, "tidemill.worker")
+    async with node() as played, working(played.url, hang_or_fail):
+        visit = await played.visit()
+        await visit.greet()
+        await visit.hear()
+        await visit.give("one", b"")
+        await visit.say(wire.Cancelled("one", 1, "not wanted"))
+        await visit.give("two", b"")
+        assert (await visit.hear()).task == "two"
+
+    told = [one.__dict__["fields"] for one in caplog.records if one.message == "worker.job_failed"]
+    assert told == [{"task": "two", "reason": "no" * 100}]
 
 
 async def test_the_last_report_of_a_moment_comes_before_the_result() -> None:
