@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tidemill.app.task_filter import status_code
+from tidemill.app.task_filter import STATUSES, status_code
 from tidemill.app.task_views import task_view
 from tidemill.store import Document
 from tidemill.tasks.errors import BadTask
@@ -46,7 +46,15 @@ def job_state(status: int) -> str:
 
 def statuses_of(state: str) -> tuple[int, ...]:
     """The statuses that a word for a job stands for, or the one of a word for a task. Raises `BadTask`."""
-    return _STATUSES[state] if state in _STATUSES else (status_code(state),)
+    if state in _STATUSES:
+        return _STATUSES[state]
+    try:
+        return (status_code(state),)
+    except BadTask:
+        words = ", ".join(_STATUSES)
+        raise BadTask(
+            f"state is {state!r:.100}, and must be one of {words}, or the status of a task: {STATUSES}"
+        ) from None
 
 
 def job_view(key: str, task: Task, document: Document | None = None) -> dict[str, Any]:

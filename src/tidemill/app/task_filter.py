@@ -14,6 +14,8 @@ NEWEST_FIRST = "-turn"
 
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
 _CODES = {name: code for code, name in NAMES.items()}
+STATUSES = f"a number, or one of {', '.join(_CODES)}"
+"""What a status may be."""
 
 
 def conditions(given: Mapping[str, Any]) -> list[Condition]:
@@ -38,7 +40,7 @@ def status_code(value: Any) -> int:
     """A status by its number or its word. Raises `BadTask`."""
     if isinstance(value, str) and value in _CODES:
         return _CODES[value]
-    return _number("status", value, f"a number, or one of {', '.join(_CODES)}")
+    return _number("status", value, STATUSES)
 
 
 def sorting(sort: str) -> tuple[str]:

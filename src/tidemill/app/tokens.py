@@ -219,7 +219,7 @@ async def objection_to_worker(keyring: Keyring, token: str) -> str | None:
     try:
         caller = await _caller(keyring, token)
     except Unauthorized as error:
-        return str(error)
+        return str(error) if token else "a token with the role worker is needed: --token or TIDEMILL_TOKEN"
     if caller.roles.isdisjoint({Role.WORKER, Role.ADMIN}):
         return f"the token {caller.name!r} does not have the role worker"
     return None

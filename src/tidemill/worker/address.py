@@ -1,5 +1,6 @@
 """Where a worker connects, and who it says that it is."""
 
+import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +9,10 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from tidemill.worker.errors import BadAddress
 
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+_EXAMPLE = "https://tidemill.example.org"
+_BARE = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\])(:\d+)?(/\S*)?", re.ASCII)
+"""An address that lacks nothing but its scheme."""
+
 _MACHINE_ID = Path("/etc/machine-id")
 _LONGEST = 200
 
@@ -27,7 +32,8 @@ def _address(url: str, queue: str | None) -> str:
     except ValueError:
         valid = False
     if not valid:
-        raise BadAddress(f"{url!r} is no address of a node, such as https://tidemill.example.org")
+        meant = f"did you mean {f'http://{url}'!r}?" if _BARE.fullmatch(url) else f"such as {_EXAMPLE}"
+        raise BadAddress(f"{url!r} is no address of a node; {meant}")
     path = parts.path.rstrip("/") + "/api/worker"
     if queue is not None:
         path += "/" + quote(queue, safe="")

@@ -7,7 +7,7 @@ import math
 import random
 import ssl
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -45,6 +45,7 @@ from tidemill.worker.session import (
     Lost,
     Send,
     Sent,
+    Stage,
     State,
     Stopping,
     step,
@@ -62,7 +63,10 @@ _CLOSE_S = 2.0
 _MESSAGE_BYTES = 16 * 1024 * 1024  # a task's params lie in a message; chunks are far smaller
 _POLICY = 1008
 _LATE = "not registered"
-_UNAUTHORIZED = (401, 403)
+_FORBIDDEN, _NOT_FOUND = 403, 404
+_UNAUTHORIZED = (401, _FORBIDDEN)
+_REASON_CHARACTERS = 200
+_ELSEWHERE = b'"door.unauthorized"'
 
 
 class Profile(Struct, frozen=True):
@@ -86,11 +90,17 @@ def pause_s(failures: int, chance: float) -> float:
 
 
 class Client:
-    """One worker at work. Made and used on one event loop; `stop` may be called from any thread."""
+    """One worker at work. Made and used on one event loop; `stop` may be called from any thread.
 
-    def __init__(self, profile: Profile, handler: Handler) -> None:
+    `connected` is called once, when a node has let it in for the first time.
+    """
+
+    def __init__(
+        self, profile: Profile, handler: Handler, connected: Callable[[], None] | None = None
+    ) -> None:
         self._profile = profile
         self._handler = handler
+        self._connected = connected
         self._state = State(profile.hello, profile.queue, profile.plain)
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
@@ -133,6 +143,7 @@ class Client:
     # The session
 
     def _tell(self, event: Event) -> None:
+        _note_failure(self._state, event)
         self._state, effects = step(self._state, event)
         for effect in effects:
             self._perform(effect)
@@ -191,7 +202,7 @@ class Client:
         except ConnectionClosed as error:
             return self._farewell(error)
         except InvalidStatus as error:
-            return _unwelcome(error)
+            return _unwelcome(address, error)
         except (InvalidURI, InvalidProxy) as error:
             raise BadAddress(str(error)) from error
         except NegotiationError as error:
@@ -228,6 +239,7 @@ class Client:
                 if self._state.line is Line.UP and not self._welcomed:
                     self._welcomed, self._trouble_told = True, False
                     log.info("worker.connected", session=self._state.hello.session, id=self._state.hello.id)
+                    self._tell_connected()
         finally:
             self._connection = None
             self._tell(Lost())
@@ -236,6 +248,11 @@ class Client:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _tell_connected(self) -> None:
+        connected, self._connected = self._connected, None
+        if connected is not None:
+            connected()
 
     def _hear(self, message: str | bytes) -> None:
         try:
@@ -305,14 +322,32 @@ class Client:
             self._tell(Ended(ref, Failure(f"the result cannot be read: {error}")))
 
 
-def _unwelcome(error: InvalidStatus) -> str:
-    """Why a node, or a proxy before it, made no WebSocket. Raises `Refused` if that is for good."""
+def _unwelcome(address: str, error: InvalidStatus) -> str:
+    """Why a node, or a proxy before it, made no WebSocket. Raises `Refused` or `BadAddress` if for good.
+
+    A node lets whoever comes to its door for workers register, and looks at the token then: one that asks
+    for a token before, or answers 403 without a word, has no such door at that path. A 404 is no proof of
+    that, as it is also what proxies say whose node is not there yet.
+    """
     response = error.response
-    said = bytes(response.body or b"")[:200].decode(errors="replace").strip()
-    reason = f"HTTP {response.status_code} {response.reason_phrase}".strip() + (f": {said}" if said else "")
+    body = bytes(response.body or b"")
+    said = body[:200].decode(errors="replace").strip()
+    answer = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+    if (response.status_code == _FORBIDDEN and not said) or _ELSEWHERE in body:
+        raise BadAddress(
+            f"there is no door for workers at {address} ({answer}); is its path right?"
+        ) from error
+    reason = f"{answer}: {said}" if said else answer
     if response.status_code in _UNAUTHORIZED:
         raise Refused(reason) from error
-    return reason
+    return f"{answer}: no door for workers at this path" if response.status_code == _NOT_FOUND else reason
+
+
+def _note_failure(state: State, event: Event) -> None:
+    """Tell people of a job that has failed, unless nobody wants it any more."""
+    match event:
+        case Ended(ref, Failure(info)) if ref in state.works and state.works[ref].stage is not Stage.DROPPED:
+            log.info("worker.job_failed", task=ref.task, reason=(info or "")[:_REASON_CHARACTERS])
 
 
 def _note(message: wire.FromNode) -> None:

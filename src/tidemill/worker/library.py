@@ -55,18 +55,21 @@ class Worker:
         self._profile = self._made_profile()
         self._client: Client | None = None
 
-    def run(self) -> None:
+    def run(self, connected: Callable[[], None] | None = None) -> None:
         """Work until SIGTERM or SIGINT, or until `stop`. Raises `Refused` when no node wants this worker.
 
         After the first signal it finishes the jobs that it has; a second one ends it at once, and raises
-        `KeyboardInterrupt`.
+        `KeyboardInterrupt`. `connected` is called once, when a node has let this worker in.
         """
-        if not asyncio.run(self._run()):
+        if not asyncio.run(self._run(connected)):
             raise KeyboardInterrupt
 
-    async def serve(self) -> None:
-        """Work until `stop`. When cancelled it ends at once, and what it has is given to other workers."""
-        self._client = Client(self._profile, self.handler)
+    async def serve(self, connected: Callable[[], None] | None = None) -> None:
+        """Work until `stop`. When cancelled it ends at once, and what it has is given to other workers.
+
+        `connected` is called once, when a node has let this worker in.
+        """
+        self._client = Client(self._profile, self.handler, connected)
         try:
             await self._client.serve()
         finally:
@@ -88,8 +91,8 @@ class Worker:
         tls = _trusting(self.ca) if self.ca is not None else None
         return Profile(where, hello, self.queue or "default", self.plain, tls, self.folder, self.ping_s)
 
-    async def _run(self) -> bool:
-        serving = asyncio.create_task(self.serve())
+    async def _run(self, connected: Callable[[], None] | None) -> bool:
+        serving = asyncio.create_task(self.serve(connected))
         with _on_signals(lambda times: self._signalled(serving, times)):
             await asyncio.wait({serving})
         if serving.cancelled():

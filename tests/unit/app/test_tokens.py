@@ -13,6 +13,7 @@ from tidemill.app.tokens import (
     granted,
     has_usable_token,
     list_tokens,
+    objection_to_worker,
     parse_life,
     revoke_token,
 )
@@ -233,3 +234,16 @@ async def test_a_role_of_a_newer_release_opens_nothing_here(store: Store) -> Non
 async def test_revoking_what_is_not_there_is_said(store: Store) -> None:
     with pytest.raises(NotFound):
         await revoke_token(store, "ci")
+
+
+async def test_a_worker_without_a_token_is_told_which_it_needs(store: Store, keyring: Keyring) -> None:
+    before = await objection_to_worker(keyring, "")
+    _, viewing = await create_token(store, "viewing", [Role.VIEWER])
+    _, working = await create_token(store, "working", [Role.WORKER])
+    keyring.forget()
+
+    assert before is None
+    assert await objection_to_worker(keyring, working) is None
+    assert "a token with the role worker is needed" in str(await objection_to_worker(keyring, ""))
+    assert await objection_to_worker(keyring, "tdm_x") == "the token is not known or was revoked"
+    assert "does not have the role worker" in str(await objection_to_worker(keyring, viewing))

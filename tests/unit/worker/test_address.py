@@ -38,6 +38,21 @@ def test_what_is_no_address_is_refused(url: str) -> None:
         addresses(url, None)
 
 
+@pytest.mark.parametrize("url", ["localhost:7433", "example.org", "10.0.0.1:7433/mill", "[::1]:7433"])
+def test_an_address_without_a_scheme_is_told_with_one(url: str) -> None:
+    with pytest.raises(BadAddress) as refused:
+        addresses(url, None)
+
+    assert f"did you mean 'http://{url}'?" in str(refused.value)
+    assert addresses(f"http://{url}", None)
+
+
+@pytest.mark.parametrize("url", ["ftp://example.org", "http://", ""])
+def test_what_a_scheme_does_not_mend_is_told_with_an_example(url: str) -> None:
+    with pytest.raises(BadAddress, match="such as https://"):
+        addresses(url, None)
+
+
 def test_no_address_is_refused_too() -> None:
     with pytest.raises(BadAddress):
         addresses([], None)

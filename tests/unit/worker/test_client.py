@@ -2,6 +2,7 @@
 
 import asyncio
 import http
+import logging
 import ssl
 import subprocess
 import threading
@@ -14,7 +15,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from tidemill.worker import Job, JobFailed, Refused, Worker, client, wire
-from tidemill.worker.errors import NotSpoken
+from tidemill.worker.errors import BadAddress, NotSpoken
 from tidemill.worker.wire import TaskRef
 from unit.worker.nodes import BUSY, LARGE, READY, node, shout, working
 
@@ -134,6 +135,27 @@ async def test_what_a_handler_raises_fails_its_task(
         assert (failed.task, failed.fence) == ("one", 1)
         assert info in (failed.info or "")
         assert logs in (failed.logs or "")
+
+
+async def test_a_job_that_failed_is_told_in_the_log_and_one_that_nobody_wants_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def hang_or_fail(job: Job) -> None:
+        await (asyncio.Event().wait() if job.id == "one" else asyncio.sleep(0))
+        raise JobFailed("no" * 150)
+
+    caplog.set_level(logging.INFO, "tidemill.worker")
+    async with node() as played, working(played.url, hang_or_fail):
+        visit = await played.visit()
+        await visit.greet()
+        await visit.hear()
+        await visit.give("one", b"")
+        await visit.say(wire.Cancelled("one", 1, "not wanted"))
+        await visit.give("two", b"")
+        assert (await visit.hear()).task == "two"
+
+    told = [one.__dict__["fields"] for one in caplog.records if one.message == "worker.job_failed"]
+    assert told == [{"task": "two", "reason": "no" * 100}]
 
 
 async def test_the_last_report_of_a_moment_comes_before_the_result() -> None:
@@ -329,6 +351,34 @@ async def test_a_door_that_is_closed_is_a_refusal() -> None:
     async with node(process_request=answering(http.HTTPStatus.UNAUTHORIZED)) as played:
         with pytest.raises(Refused, match="HTTP 401 Unauthorized: no entry"):
             await Worker(played.url, shout).serve()
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (http.HTTPStatus.FORBIDDEN, ""),
+        (http.HTTPStatus.UNAUTHORIZED, '{"status":401,"code":"door.unauthorized"}'),
+    ],
+)
+async def test_a_node_that_has_no_door_for_workers_at_that_path_is_a_wrong_address(
+    status: http.HTTPStatus, body: str
+) -> None:
+    async with node(process_request=lambda connection, _: connection.respond(status, body)) as played:
+        with pytest.raises(BadAddress, match=r"no door for workers at ws://.*/mill/api/worker \(HTTP 40"):
+            await Worker(f"{played.url}/mill", shout).serve()
+
+
+async def test_a_path_that_is_not_found_is_tried_again_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    answers = [http.HTTPStatus.NOT_FOUND]
+
+    def respond(connection: ServerConnection, request: Request) -> Response | None:
+        return connection.respond(answers.pop(), "<html>") if answers else None
+
+    async with node(process_request=respond) as played, working(played.url, shout):
+        await (await played.visit()).greet()
+
+    [told] = [record.__dict__["fields"]["reason"] for record in caplog.records]
+    assert told == "HTTP 404 Not Found: no door for workers at this path"
 
 
 async def test_a_proxy_without_a_node_is_tried_again() -> None:

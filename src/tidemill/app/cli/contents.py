@@ -69,7 +69,12 @@ async def result_of(store: Store, name: str) -> AsyncIterator[bytes]:
 
 
 async def save(content: AsyncIterator[bytes], output: Path | None) -> None:
-    """Write the content to the file, or to standard output. A file is there whole or not at all."""
+    """Write the content to the file, or to standard output. A file is there whole or not at all.
+
+    Raises `NotFound` when there is no folder for it.
+    """
+    if output is not None and not output.parent.is_dir():
+        raise NotFound(f"there is no folder {output.parent}")
     first = await anext(content, b"")
     draft = None if output is None else output.with_name(f".{output.name}.part")
     with ExitStack() as stack:

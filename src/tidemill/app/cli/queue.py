@@ -43,6 +43,15 @@ Gfs: TypeAlias = Annotated[
 Keep: TypeAlias = Annotated[
     str | None, typer.Option("--keep", help="For how many seconds tasks that have ended are kept, or none")
 ]
+Becomes: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--becomes", metavar="TYPE", help="For a remote queue: the one that its results are jobs of, or ''"
+    ),
+]
+BatchSize: TypeAlias = Annotated[
+    int | None, typer.Option("--batch-size", help="For a remote queue: how many jobs a batch has")
+]
 Description: TypeAlias = Annotated[str | None, typer.Option("--description", help="A text")]
 
 
@@ -60,6 +69,8 @@ def create(
     policy: Policy = None,
     gfs: Gfs = None,
     keep: Keep = None,
+    becomes: Becomes = None,
+    batch_size: BatchSize = None,
     description: Description = None,
     store: StoreFlag = None,
     data: DataFlag = None,
@@ -68,7 +79,8 @@ def create(
 ) -> None:
     """Make a queue. Example: tidemill queue create demo --plugin words --threads 4"""
     given = {"threads": threads, "sort": sort, "nodes": nodes, "not_nodes": not_nodes, "policy": policy}
-    values = fields_of({**given, "gfs": gfs, "keep_s": keep, "description": description, "plugin": plugin})
+    given |= {"gfs": gfs, "keep_s": keep, "description": description, "plugin": plugin}
+    values = fields_of({**given, "becomes": becomes, "batch_size": batch_size})
     made = asyncio.run(_create(local_settings(store, data, config), {"name": name, "kind": kind, **values}))
     _done(made, as_json, f"queue {name} is made")
 
@@ -84,6 +96,8 @@ def update(
     policy: Policy = None,
     gfs: Gfs = None,
     keep: Keep = None,
+    becomes: Becomes = None,
+    batch_size: BatchSize = None,
     description: Description = None,
     store: StoreFlag = None,
     data: DataFlag = None,
@@ -92,7 +106,8 @@ def update(
 ) -> None:
     """Change a queue; what is not named stays as it is. Example: tidemill queue update demo --threads 8"""
     given = {"threads": threads, "sort": sort, "nodes": nodes, "not_nodes": not_nodes, "policy": policy}
-    changes = fields_of({**given, "gfs": gfs, "keep_s": keep, "description": description, "plugin": plugin})
+    given |= {"gfs": gfs, "keep_s": keep, "description": description, "plugin": plugin}
+    changes = fields_of({**given, "becomes": becomes, "batch_size": batch_size})
     if not changes:
         raise typer.BadParameter("name something to change")
     _change(local_settings(store, data, config), name, changes, "update", as_json)
@@ -173,6 +188,8 @@ def fields_of(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("nodes", "not_nodes"):
         if name in named:
             named[name] = [node for node in named[name] if node]
+    if "becomes" in named:
+        named["becomes"] = named["becomes"] or None
     if "policy" in named:
         named["policy"] = given_json("--policy", named["policy"])
     return named

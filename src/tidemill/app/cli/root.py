@@ -1,13 +1,12 @@
 """The root command. Nouns are listed here and loaded when named, so that a start stays quick."""
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
+from tidemill.app.cli.later import Later
 from tidemill.base.version import __version__
 
 EXAMPLES = """Keeps answers fresh and work done, coordinated by nothing but a database.
@@ -30,7 +29,7 @@ NOUNS = (
 )
 
 
-class Nouns(TyperGroup):
+class Nouns(Later):
     """Finds each noun in the module of its name."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
@@ -42,13 +41,6 @@ class Nouns(TyperGroup):
         command = get_command(import_module(f"tidemill.app.cli.{cmd_name}").app)
         command.name = cmd_name
         return command
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Typer suggests the nearest of the commands that it has loaded; here that is none yet."""
-        near = get_close_matches(args[0], NOUNS, n=1)
-        if args[0] not in NOUNS and near and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
-        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(

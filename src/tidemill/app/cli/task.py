@@ -299,6 +299,10 @@ async def _submit(
     async with opened(settings, create=False) as store:
         queue = await get_queue(store, new.queue)
         check_payload(new, queue)
+        if payload is None and new.params is None and queue.kind == "remote":
+            raise BadTask(
+                f"queue {queue.name!r} is remote: name the file that its worker gets with --payload"
+            )
         if payload is not None:
             orders = await with_payload(store, queue, orders, payload)
         async with audited(store, person(), "task submit", new.queue) as entry:

@@ -1,17 +1,38 @@
 """`tidemill worker`: programs that take tasks from nodes over a WebSocket."""
 
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
+from typer.main import get_group
 
+from tidemill.app.cli.later import Later
 from tidemill.app.cli.output import say
 from tidemill.app.logs import configure_logs
 from tidemill.worker.library import Worker
 from tidemill.worker.run import TOKEN_VARIABLE, program
 
+ROSTER = ("list", "show", "kick")
+
+
+class Verbs(Later):
+    """Loads those verbs that look into the store when one is named: a worker itself has no store."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *ROSTER]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in ROSTER:
+            return get_group(import_module("tidemill.app.cli.worker_roster").app).get_command(ctx, cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+
 app = typer.Typer(
-    add_completion=False, help="Workers, which do the jobs of remote queues.", no_args_is_help=True
+    cls=Verbs,
+    add_completion=False,
+    help="Workers, which do the jobs of remote queues.",
+    no_args_is_help=True,
 )
 
 Urls: TypeAlias = Annotated[
@@ -77,5 +98,5 @@ def run(
         urls, handler, queue=queue, name=name, id=identity, token=token, slots=slots, plain=plain, ca=ca
     )
     configure_logs(log_level)
-    say(f"worker of queue {queue or 'default'}; Ctrl-C lets it finish its jobs, a second one ends it at once")
-    taking.run()
+    hint = "Ctrl-C lets it finish its jobs, a second one ends it at once"
+    taking.run(lambda: say(f"worker of queue {queue or 'default'}; {hint}"))

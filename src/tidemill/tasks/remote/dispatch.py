@@ -67,6 +67,9 @@ RECHECK_S = 30.0
 
 SLACK_MS = 200
 LOGS_CHARACTERS = 64 * 1024
+REASON_CHARACTERS = 200
+"""How much of the reason of a failure the node's log has; the task has all of it."""
+
 KICKED = 4000
 LEAVING = "this node is leaving; connect again, to any other"
 
@@ -365,8 +368,9 @@ class Dispatch(Service):
             return await link.settle(ref, False, PASSED_ON)
         self._roster.count(link.worker.id, link.worker.name, failed=1)
         logs = None if logs is None else logs[-LOGS_CHARACTERS:]
-        event = Finished(FAILED, stderr=logs, reason=info or "the worker failed at it")
-        return self.jobs.answered(held, event)
+        reason = info or "the worker failed at it"
+        log.info("job.failed", task=ref.task, worker=link.worker.id, reason=reason[:REASON_CHARACTERS])
+        return self.jobs.answered(held, Finished(FAILED, stderr=logs, reason=reason))
 
     def lapsed(self, link: Link, ref: TaskRef, reason: str) -> None:
         held = self.jobs.of(link, ref)

@@ -68,6 +68,13 @@ def test_only_remote_queues_take_a_file(run: Run) -> None:
     assert run("task", "submit", "jobs", "--priority", "soon").code == 2
 
 
+def test_a_job_without_anything_in_it_is_refused(run: Run) -> None:
+    refused = run("task", "submit", "jobs")
+
+    assert (refused.code, refused.out, "--payload" in refused.err) == (2, "", True)
+    assert run("task", "submit", "jobs", "--params", "{}").code == 0
+
+
 def test_batches_are_listed_and_shown(run: Run) -> None:
     for _ in range(3):
         submit(run)
@@ -110,6 +117,16 @@ def test_results_of_a_batch_are_saved_as_one_file(run: Run, folder: Path) -> Non
     with zipfile.ZipFile(folder / "out.zip") as file:
         assert file.read("a") == b"A"
     assert list(folder.glob(".*.part")) == []
+
+
+@pytest.mark.parametrize("command", [("batch", "results", "jobs", "1"), ("task", "result", "a")])
+def test_a_folder_that_is_not_there_is_told_as_it_was_named(run: Run, command: tuple[str, ...]) -> None:
+    submit(run, "--key", "a")
+    end()
+
+    refused = run(*command, "-o", "nosuch/out.zip")
+
+    assert (refused.code, refused.err) == (3, "error: there is no folder nosuch [not_found]\n")
 
 
 def test_a_result_is_saved(run: Run, folder: Path) -> None:

@@ -58,6 +58,19 @@ def test_for_how_long_ended_tasks_are_kept_is_set_and_taken_back(run: Run, demo:
     assert [json.loads(done.out)["keep_s"] for done in (kept, for_ever)] == [604800.0, None]
 
 
+def test_what_becomes_of_results_and_the_size_of_batches_is_set_and_changed(run: Run) -> None:
+    def told(*arguments: str) -> tuple[Any, Any]:
+        view = json.loads(run("queue", *arguments, "--json").out)
+        return view["becomes"], view["batch_size"]
+
+    remote = ["--kind", "remote"]
+    assert told("create", "ocr", *remote, "--becomes", "") == (None, None)
+    assert told("create", "scan", *remote, "--becomes", "ocr", "--batch-size", "10") == ("ocr", 10)
+    assert told("update", "scan", "--batch-size", "20") == ("ocr", 20)
+    assert told("update", "scan", "--becomes", "") == (None, 20)
+    assert told("update", "scan", "--becomes", "ocr") == ("ocr", 20)
+
+
 def test_queues_are_listed_with_their_counts(run: Run, demo: None) -> None:
     stored(submit)
     run("queue", "pause", "demo")
@@ -81,6 +94,11 @@ def test_queues_are_listed_with_their_counts(run: Run, demo: None) -> None:
         (["queue", "create", "new", "--plugin", "words", "--policy", "{"], 2, "no JSON"),
         (["queue", "create", "new", "--plugin", "words", "--keep", "59"], 2, "at least 60 seconds"),
         (["queue", "update", "demo", "--keep", "a week"], 2, "a number of seconds or none"),
+        (["queue", "create", "new", "--kind", "remote", "--batch-size", "0"], 2, "batch_size must be 1 to"),
+        (["queue", "create", "new", "--kind", "remote", "--becomes", "new"], 2, "becomes goes in a circle"),
+        (["queue", "create", "new", "--kind", "remote", "--becomes", "demo"], 2, "no queue of kind remote"),
+        (["queue", "update", "demo", "--becomes", "x"], 2, "becomes is for queues of kind remote"),
+        (["queue", "update", "demo", "--batch-size", "many"], 2, "--batch-size"),
         (["queue", "update", "demo"], 2, "name something to change"),
         (["queue", "update", "nosuch", "--threads", "1"], 3, "[queue.not_found]"),
         (["queue", "delete", "demo"], 4, "[queue.in_use]"),

@@ -1,6 +1,7 @@
 """Jobs on their way to workers and back, on every store."""
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,19 @@ class TestPlainWorkers:
             await worker.say(code=4, info="no", logs=None)
         task = await until(registry, key, ended(FAILED))
         assert (task.reason, task.attempt) == ("no", 3)
+
+    async def test_a_job_that_its_worker_failed_at_is_a_line_in_the_log(
+        self, dispatch: Dispatch, registry: Registry, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO, "tidemill.dispatch")
+        worker = await Worker(dispatch, "w1", plain=True).register()
+        key = await submit(registry)
+        for _ in range(3):
+            await worker.job()
+            await worker.say(code=4, info="no" * 150, logs="much more")
+        await until(registry, key, ended(FAILED))
+        told = [one.__dict__["fields"] for one in caplog.records if one.message == "job.failed"]
+        assert told == 3 * [{"task": key, "worker": "w1", "reason": "no" * 100}]
 
     async def test_a_job_of_one_that_went_away_goes_to_the_next_at_once(
         self, dispatch: Dispatch, registry: Registry

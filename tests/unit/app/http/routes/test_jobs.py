@@ -316,8 +316,14 @@ async def test_jobs_are_listed_by_type_state_and_batch(node: StillNode, client: 
     assert await keys("?type=thumbs&state=pending") == ["t2", "t1"]
     assert await keys("?state=complete") == ["t0"]
     assert await keys("?type=thumbs&batch=2") == ["t2"]
-    assert (await client.get("/api/jobs?state=fine")).status_code == 422
     assert (await client.get("/api/jobs?type=demo")).status_code == 400
+
+
+async def test_a_state_that_no_job_can_have_is_answered_with_those_that_it_can(client: Client) -> None:
+    refused = await client.get("/api/jobs?state=fine")
+
+    assert refused.status_code == 422
+    assert "'fine', and must be one of pending, running, complete, failed, or" in refused.json()["detail"]
 
 
 async def test_jobs_are_listed_a_page_at_a_time(client: Client) -> None:
