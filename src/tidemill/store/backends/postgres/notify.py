@@ -52,7 +52,8 @@ class Announcer:
     async def _tell(self) -> None:
         try:
             while self._changed:
-                await asyncio.sleep(max(self._told + GATHER_S - boot_clock(), 0.0))
+                if (rest_s := self._told + GATHER_S - boot_clock()) > 0:
+                    await asyncio.sleep(rest_s)
                 self._told = boot_clock()
                 names, self._changed = self._changed, set()
                 with suppress(StoreError):
