@@ -14,6 +14,8 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
+import uvloop
+
 from tidemill.api.handling import Handling
 from tidemill.api.http_line import HttpLine
 from tidemill.api.line import Ended, Line, StoreLine
@@ -122,7 +124,7 @@ class Executor(concurrent.futures.Executor):
         self._closed = False
         self._ending = threading.Thread(target=self._end, name="tidemill-ending", daemon=True)
         self._settling = Settling()
-        self._thread = LoopThread("tidemill-executor").start()
+        self._thread = LoopThread("tidemill-executor", uvloop.new_event_loop()).start()
         self._line: Line
         self._handling: Handling | None = None
         self._origin: Origin | None = None

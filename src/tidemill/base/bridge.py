@@ -10,16 +10,14 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import uvloop
-
 T = TypeVar("T")
 
 
 class LoopThread:
     """An event loop that runs in a daemon thread from `start` to `stop`."""
 
-    def __init__(self, name: str = "tidemill-loop") -> None:
-        self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    def __init__(self, name: str = "tidemill-loop", loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.loop = loop or asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
 
     def start(self) -> Self:
