@@ -167,8 +167,10 @@ class Warm(Attended):
         except msgspec.DecodeError as error:
             self._distrust(f"its runner gave an answer that is none: {error}")
             return
-        if self._last or self.stop_reason or not self.orders or message.number != self.orders[0].number:
+        if self._last or self.stop_reason or self._garbled:
             return  # it is being stopped, and what it says now changes nothing
+        if not self.orders or message.number != self.orders[0].number:
+            return
         job = self.orders[0].job
         if isinstance(message, Said):
             self._host.listener.progressed(job, message.percent, message.info)
