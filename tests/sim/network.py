@@ -170,12 +170,12 @@ class SimBackend:
     async def close_to_older(self, release: str) -> None:
         await self.call(lambda: self.inner.close_to_older(release))
 
-    def subscribe(self, on_change: OnChange) -> None:
+    def subscribe(self, channels: Sequence[str], on_change: OnChange) -> None:
         def hear(name: str | None) -> None:
             if self._world.random.random() >= self._weather.lose_answer and not self.loop.crashed:
                 self._world.after(self._delay(), lambda: self._tell(on_change, name))
 
-        self.inner.subscribe(hear)
+        self.inner.subscribe(channels, hear)
 
     def _tell(self, on_change: OnChange, name: str | None) -> None:
         if not self.loop.crashed:

@@ -79,8 +79,11 @@ class Backend(Protocol):
     async def close_to_older(self, release: str) -> None:
         """Let no release older than this one open the store from now on. Never goes back."""
 
-    def subscribe(self, on_change: OnChange) -> None:
-        """Report changes made by others from now on, as well as the database can."""
+    def subscribe(self, channels: Sequence[str], on_change: OnChange) -> None:
+        """Report changes that others announce there from now on, as well as the database can.
+
+        It is called again for further channels, with the same `on_change`.
+        """
 
     def announce(self, channels: Sequence[str]) -> None:
         """Tell others what changed. A hint: it may be late or lost."""

@@ -14,6 +14,7 @@ KEY_BYTES = 512
 TEXT_BYTES = 512
 BODY_BYTES = 4 * 1024 * 1024
 FIND_LIMIT = 10_000
+CHANNEL_BYTES = 54
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _encode = msgspec.json.Encoder().encode
@@ -27,6 +28,9 @@ def check_collection(collection: Collection) -> None:
     for name in names:
         if not _NAME.fullmatch(name):
             raise BadRequest(f"{name!r} cannot name a collection, field or topic: a-z, 0-9 and _, at most 40")
+    for channel in map(collection.channel, collection.topics):
+        if len(channel) > CHANNEL_BYTES:
+            raise BadRequest(f"{channel!r}, a collection and its topic, is longer than {CHANNEL_BYTES}")
     for name, _ in collection.fields:
         if name in FACTS:
             raise BadRequest(f"field {name!r} of {collection.name} is a fact that every document has")

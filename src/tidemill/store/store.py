@@ -254,8 +254,8 @@ class Store:
         topics = collection.topics if about is None else (about,)
         channels = [collection.channel(), *map(collection.channel, topics)]
         await self._prepare(collection)
-        if self._watchers.first():
-            self._backend.subscribe(self._watchers.notify)
+        if fresh := self._watchers.not_heard_yet(channels):
+            self._backend.subscribe(fresh, self._watchers.notify)
         with self._watchers.watching(channels, poll_s) as watch:
             yield watch
 

@@ -30,14 +30,15 @@ class Watchers:
     """The watchers of one store, by channel."""
 
     def __init__(self) -> None:
-        self._subscribed = False
+        self._heard: set[str] = set()
         # Dicts and not sets: wake-ups go out in the order of arrival, so that a simulated run repeats.
         self._watches: dict[str, dict[Watch, None]] = {}
 
-    def first(self) -> bool:
-        """True once: the backend need not listen before anybody watches."""
-        before, self._subscribed = self._subscribed, True
-        return not before
+    def not_heard_yet(self, channels: Sequence[str]) -> list[str]:
+        """Those of the channels that the backend must listen to from now on; each is named once."""
+        fresh = [name for name in channels if name not in self._heard]
+        self._heard.update(fresh)
+        return fresh
 
     def notify(self, name: str | None) -> None:
         """Wake those who hear that channel; all of them when it is not known what changed."""

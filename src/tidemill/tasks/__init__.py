@@ -30,6 +30,8 @@ Read in this order:
 - `ledger`     moves, written many at a time
 - `pieces`     what tasks print, while they run
 - `logs`       what tasks print, while they run and after
+- `hearing`    how a node hears of what others write
+- `errands`    small work beside
 - `strays`     what a node has claimed without knowing it
 - `execution`  the node's loop: claim, run, write down, let go
 - `recovery`   the leader's care: orphans, and tasks that become due

@@ -22,7 +22,9 @@ from tidemill.base.service import Service
 from tidemill.cluster import Grant, Timing, list_nodes
 from tidemill.store import Collection, Store, StoreError
 from tidemill.tasks.claim import Choice, Seat, claim_of, in_turn, served
+from tidemill.tasks.errands import Errands
 from tidemill.tasks.heads import anything_waits, lowest_rank
+from tidemill.tasks.hearing import Hearing, Told
 from tidemill.tasks.held import Held
 from tidemill.tasks.keeping import Keeping, discard
 from tidemill.tasks.ledger import Ledger
@@ -51,9 +53,6 @@ log = get_logger("tidemill.execution")
 
 FALLBACK_S = 120.0
 """How often to look without having been told: at the heads of all queues, in one statement."""
-
-ANYWAY_S = 120.0
-"""How often to look, without having been told, for cancels and for what people have set."""
 
 COUNT_S = 10.0
 """For how long it is taken as known how many nodes there are."""
@@ -155,7 +154,10 @@ class Execution(Service):
         self._nodes = 1
         self._count_again = 0.0
         self._tasks: list[asyncio.Task[None]] = []
-        self._spawned: set[asyncio.Task[None]] = set()
+        self._bounded = asyncio.Event()
+        """Some queue bounds how many of its tasks run at a time."""
+        self._errands = Errands()
+        self._hearing = Hearing(store, gap_s=lambda: GAP_S * self._nodes, again_s=self.timing.beat_s)
 
     # The loop
 
@@ -163,17 +165,19 @@ class Execution(Service):
         await self._runners.start()
         if not self._tasks:
             work: list[Callable[[], Coroutine[Any, Any, None]]] = [self._ledger.run, self._sweep]
-            work += [partial(self._watch, *watched) for watched in self._watched()]
+            work += [partial(self._hearing.hear, *watched) for watched in self._watched()]
             self._tasks = [asyncio.create_task(lasting(one)) for one in work]
         await super().start()
 
-    def _watched(self) -> list[tuple[Collection, str | None, Callable[[], None]]]:
+    def _watched(self) -> list[tuple[Collection, str | None, asyncio.Event, Told]]:
+        always = asyncio.Event()
+        always.set()
         return [
-            (TASKS, "queued", self.wake),
-            (TASKS, "ended", self._some_ended),
-            (QUEUES, None, self._settings_changed),
-            (NODE_LIMITS, None, self._settings_changed),
-            (SIGNALS, None, lambda: self._spawn(self._heed_cancels())),
+            (TASKS, "queued", always, self.wake),
+            (TASKS, "ended", self._bounded, self.wake),  # there may be room within the bound of a queue
+            (QUEUES, None, always, self._settings_changed),
+            (NODE_LIMITS, None, always, self._settings_changed),
+            (SIGNALS, None, always, lambda: self._errands.begin(self._heed_cancels())),
         ]
 
     async def stop(self) -> None:
@@ -187,10 +191,11 @@ class Execution(Service):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.timing.trust_s):
                     await self._ledger.wait_idle()
-            tasks, self._tasks = [*self._tasks, *self._spawned], []
+            tasks, self._tasks = self._tasks, []
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._errands.stop()
             self.held.clear()  # what could not be given back is lost with its lease
 
     async def _last_round(self) -> None:
@@ -254,6 +259,10 @@ class Execution(Service):
             log.warning("queue.ignored", queue=name, reason="its plugin is not one that this node can run")
         self.unknown = unknown
         self._queues = [queue for queue in found if queue.name not in unknown]
+        if any(queue.threads is not None for queue in self._queues):
+            self._bounded.set()
+        else:
+            self._bounded.clear()
 
     # Claiming
 
@@ -353,7 +362,7 @@ class Execution(Service):
         if event is not None:
             self._end(held, event)
         else:
-            self._spawn(self._keep(held, ending))
+            self._errands.begin(self._keep(held, ending))
 
     def _have_trouble(self, reason: str) -> None:
         """This machine cannot run tasks now: leave them to others for a while, and say so."""
@@ -380,7 +389,7 @@ class Execution(Service):
             if held.lost and not held.ending:
                 self._runners.cancel(held.key)
             if self._journal.has(held.key):
-                self._spawn(self._journal.forget(held.key))
+                self._errands.begin(self._journal.forget(held.key))
             self._freed += 1
             if self._more and self._freed >= len(self.held) // 4:
                 self._freed = 0
@@ -417,26 +426,9 @@ class Execution(Service):
                     held.document, held.task = document, task_of(document)
                     self._runners.cancel(key)
 
-    def _some_ended(self) -> None:
-        """Here or elsewhere: there may be room within the bound of a queue."""
-        if any(queue.threads is not None for queue in self._queues):
-            self.wake()
-
     def _settings_changed(self) -> None:
         self._stale = True
         self.wake()
-
-    async def _watch(self, collection: Collection, about: str | None, told: Callable[[], None]) -> None:
-        while True:
-            try:
-                async with self._store.watch(collection, about=about, poll_s=ANYWAY_S) as watch:
-                    watch.set()  # what changed before we watched is not told
-                    while True:
-                        await watch.wait()  # a hint may be lost, so that the end of the wait counts as one
-                        told()
-                        await asyncio.sleep(GAP_S * self._nodes)
-            except StoreError:
-                await asyncio.sleep(self.timing.beat_s)
 
     # What is written while tasks run
 
@@ -476,14 +468,3 @@ class Execution(Service):
         elif held.progress is not None:
             progress, held.progress = held.progress, None
             self._ledger.put(held, Reported(progress))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._guarded(work))
-        self._spawned.add(task)
-        task.add_done_callback(self._spawned.discard)
-
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except StoreError as error:
-            log.warning("execution.store", error=str(error), code=error.code)

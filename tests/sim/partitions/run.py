@@ -77,8 +77,7 @@ class PartitionSimulation(Simulation):
         for at in range(2 * len(self.nodes) ** 2 + 1):
             late = Document(f"late/{at:03d}", outstanding("late", b""), self.server.draw())
             self.server.put(PARTITIONS, late, 0)
-        for listener in self.server.listeners:
-            listener(PARTITIONS.name)
+        self.server.announce([PARTITIONS.name])
         self._expect(TAKEN_WITHIN_S, lambda: self._all_held("late"), "partitions were left untaken")
         loads = [self.partitions.holders()[node.token] for node in self.nodes]
         if max(loads) - min(loads) > 1:

@@ -57,8 +57,8 @@ class AnyRevisionBackend(SimBackend):
 class DeafBackend(SimBackend):
     """Never hears that a cancel was asked for."""
 
-    def subscribe(self, on_change: OnChange) -> None:
-        super().subscribe(lambda name: None if name == SIGNALS.name else on_change(name))
+    def subscribe(self, channels: Sequence[str], on_change: OnChange) -> None:
+        super().subscribe([name for name in channels if name != SIGNALS.name], on_change)
 
 
 def test_writes_whatever_the_revision_are_found() -> None:
@@ -129,7 +129,7 @@ def test_a_run_that_goes_on_after_its_lease_was_lost_is_found(monkeypatch: pytes
 
 def test_a_cancel_that_nobody_looks_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hint may be lost, and then nothing else tells of it."""
-    monkeypatch.setattr("tidemill.tasks.execution.ANYWAY_S", 3600.0)
+    monkeypatch.setattr("tidemill.tasks.hearing.ANYWAY_S", 3600.0)
 
     assert "are not done" in found(lambda seed: TaskSimulation(seed, backend_type=DeafBackend).run())
 

@@ -48,7 +48,7 @@ class MemoryServer:
         self.oldest_writer = FIRST_RELEASE
         self.documents: dict[str, dict[str, Document]] = {}
         self.nonces: dict[tuple[str, str], int] = {}
-        self.listeners: list[OnChange] = []
+        self.listeners: dict[str, list[OnChange]] = {}
         self._drawn = 0
 
     def draw(self) -> int:
@@ -62,6 +62,11 @@ class MemoryServer:
     def put(self, collection: Collection, document: Document, nonce: int) -> None:
         self.table(collection)[document.key] = document
         self.nonces[collection.name, document.key] = nonce
+
+    def announce(self, channels: Sequence[str]) -> None:
+        for name in channels:
+            for on_change in self.listeners.get(name, []):
+                on_change(name)
 
     def stands(self, fence: Fence) -> bool:
         """Whether the fence's term is the document's and has not run out."""
@@ -77,14 +82,15 @@ class MemoryBackend:
     def __init__(self, server: MemoryServer, release: str) -> None:
         self._server = server
         self._release = release
-        self._on_change: OnChange | None = None
+        self._listening: list[tuple[str, OnChange]] = []
 
     async def open(self) -> None:
         refuse_if_older(self._release, self._server.oldest_writer)
 
     async def close(self) -> None:
-        if self._on_change in self._server.listeners:
-            self._server.listeners.remove(self._on_change)
+        for name, on_change in self._listening:
+            self._server.listeners[name].remove(on_change)
+        self._listening.clear()
 
     async def prepare(self, collection: Collection) -> None:
         self._server.table(collection)
@@ -156,14 +162,13 @@ class MemoryBackend:
     async def close_to_older(self, release: str) -> None:
         self._server.oldest_writer = newer(release, self._server.oldest_writer)
 
-    def subscribe(self, on_change: OnChange) -> None:
-        self._on_change = on_change
-        self._server.listeners.append(on_change)
+    def subscribe(self, channels: Sequence[str], on_change: OnChange) -> None:
+        for name in channels:
+            self._server.listeners.setdefault(name, []).append(on_change)
+            self._listening.append((name, on_change))
 
     def announce(self, channels: Sequence[str]) -> None:
-        for listener in self._server.listeners:
-            for name in channels:
-                listener(name)
+        self._server.announce(channels)
 
     def _matching(self, collection: Collection, where: Where) -> list[Document]:
         return [found for found in self._server.table(collection).values() if _meets(found, where)]

@@ -113,8 +113,8 @@ class FaultyBackend:
     async def close_to_older(self, release: str) -> None:
         await self.backend.close_to_older(release)
 
-    def subscribe(self, on_change: OnChange) -> None:
-        self.backend.subscribe(on_change)
+    def subscribe(self, channels: Sequence[str], on_change: OnChange) -> None:
+        self.backend.subscribe(channels, on_change)
 
     def announce(self, channels: Sequence[str]) -> None:
         self.backend.announce(channels)

@@ -137,6 +137,8 @@ class QueryCases:
                 await store.get(Collection(name), "a")
         with pytest.raises(BadRequest, match="fact"):
             await store.get(Collection("x", fields=(("holder", "text"),)), "a")
+        with pytest.raises(BadRequest, match="longer than"):
+            await store.get(Collection("x" * 40, topics=("y" * 14,)), "a")
 
     async def test_a_count_stops_at_its_limit(self, store: Store) -> None:
         await store.write([Write(NOTES, f"{at}", {}, None) for at in range(9)])
@@ -160,6 +162,24 @@ class WatchCases:
                 await two.create(NOTES, f"n{n}", {})
                 while await one.count(NOTES) < n:
                     assert await watch.wait()
+
+    async def test_whoever_begins_to_watch_something_else_is_woken_too(self, harness: Harness) -> None:
+        one, two = await harness.connect(), await harness.connect()
+        late = Collection("x" * 40, topics=("y" * 13,))
+        async with one.watch(NOTES, poll_s=20) as watch:
+            await two.create(NOTES, "a", {})
+            assert await watch.wait()
+            async with one.watch(late, about="y" * 13, poll_s=20) as watch_late:
+                await two.write([Write(late, "a", {}, None, about="y" * 13)])
+                while await one.count(late) < 1:
+                    assert await watch_late.wait()
+                for n in (2, 3):
+                    await two.write([Write(late, f"{n}", {}, None, about="y" * 13)])
+                    while await one.count(late) < n:
+                        assert await watch_late.wait()
+            await two.create(NOTES, "b", {})
+            while await one.count(NOTES) < 2:
+                assert await watch.wait()
 
     async def test_ones_own_change_wakes_too(self, store: Store) -> None:
         async with store.watch(NOTES, poll_s=20) as watch:

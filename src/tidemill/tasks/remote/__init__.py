@@ -18,7 +18,6 @@ Read in this order:
 - `adoption`   a worker comes with tasks that it was given over another connection
 - `jobs`       what the workers of this node have, and what is written down about it
 - `dispatch`   the node's loop: claims jobs for its workers, and hears what they say
-- `errands`    small work beside
 
 Below it are `tidemill.tasks` (what a task is, and its ledger) and `tidemill.worker.wire` (the messages).
 """

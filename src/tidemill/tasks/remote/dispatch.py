@@ -24,13 +24,14 @@ from tidemill.store import Collection, StoreError
 from tidemill.store.blobs import BlobError
 from tidemill.tasks.blobs import Shelves
 from tidemill.tasks.claim import Seat, claim_of, in_turn
+from tidemill.tasks.errands import Errands
 from tidemill.tasks.heads import anything_waits, lowest_rank
+from tidemill.tasks.hearing import Hearing, Told
 from tidemill.tasks.held import Held
 from tidemill.tasks.limits import NODE_LIMITS, NodeLimits, read_limits
 from tidemill.tasks.queue import QUEUES, Queue, list_queues
 from tidemill.tasks.registry import SIGNALS, Registry
 from tidemill.tasks.remote.adoption import adopt
-from tidemill.tasks.remote.errands import Errands
 from tidemill.tasks.remote.jobs import PASSED_ON, Jobs
 from tidemill.tasks.remote.link import Enrolment, Link
 from tidemill.tasks.remote.roster import KICKS, Roster, asked_to_leave, others_at, seen_of
@@ -133,13 +134,14 @@ class Dispatch(Service):
         self._round = 0
         self._claimed = 0.0
         self._some_links = asyncio.Event()
+        self._hearing = Hearing(self._store, gap_s=lambda: GAP_S, again_s=self.timing.beat_s)
         self._tasks: list[asyncio.Task[None]] = []
 
     # Its life
 
     async def start(self) -> None:
         if not self._tasks:
-            watched: list[tuple[Collection, str | None, Callable[[], None]]] = [
+            watched: list[tuple[Collection, str | None, Told]] = [
                 (TASKS, "queued", self.wake),
                 (TASKS, "ended", self._some_ended),
                 (QUEUES, None, self._settings_changed),
@@ -152,7 +154,10 @@ class Dispatch(Service):
                 self.jobs.sweep,
                 self._roster.run,
                 self._recheck,
-                *(partial(self._watch, *one) for one in watched),
+                *(
+                    partial(self._hearing.hear, collection, about, self._some_links, told)
+                    for collection, about, told in watched
+                ),
             ]
             self._tasks = [asyncio.create_task(lasting(one)) for one in work]
         await super().start()
@@ -445,20 +450,6 @@ class Dispatch(Service):
     def _settings_changed(self) -> None:
         self._stale = True
         self.wake()
-
-    async def _watch(self, collection: Collection, about: str | None, told: Callable[[], None]) -> None:
-        """Hear of changes, while there are workers."""
-        while True:
-            await self._some_links.wait()
-            try:
-                async with self._store.watch(collection, about=about, poll_s=FALLBACK_S) as watch:
-                    watch.set()  # what changed before we watched is not told
-                    while self._some_links.is_set():
-                        await watch.wait()
-                        told()
-                        await asyncio.sleep(GAP_S)
-            except StoreError:
-                await asyncio.sleep(self.timing.beat_s)
 
     def _show(self, link: Link, since: int | None = None, *, gone: bool = False, reason: str = "") -> None:
         """Have the roster say what this connection is at."""

@@ -10,12 +10,12 @@ from tidemill.base.log import get_logger
 from tidemill.cluster import Grant, Timing
 from tidemill.store import Conflict, Document, StoreError
 from tidemill.tasks.chains import Chains
+from tidemill.tasks.errands import Errands
 from tidemill.tasks.errors import IllegalMove, NoSuchTask
 from tidemill.tasks.held import Held
 from tidemill.tasks.ledger import Ledger
 from tidemill.tasks.queue import Queue
 from tidemill.tasks.registry import Registry
-from tidemill.tasks.remote.errands import Errands
 from tidemill.tasks.remote.link import Link
 from tidemill.tasks.remote.roster import Roster
 from tidemill.tasks.remote.session import TROUBLE

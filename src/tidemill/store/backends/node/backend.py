@@ -116,8 +116,11 @@ class NodeBackend:
     async def now(self) -> int:
         return await self._ask(wire.Now(), int)
 
-    def subscribe(self, on_change: OnChange) -> None:
-        self._watching = asyncio.ensure_future(self._watch(on_change))
+    def subscribe(self, channels: Sequence[str], on_change: OnChange) -> None:
+        """The node tells of all that it offers, whatever the channels."""
+        del channels
+        if self._watching is None:
+            self._watching = asyncio.ensure_future(self._watch(on_change))
 
     def announce(self, channels: Sequence[str]) -> None:
         """The node's store announces what it did for us."""

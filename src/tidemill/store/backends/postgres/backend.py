@@ -140,8 +140,10 @@ class PostgresBackend:
             if after == before or await self._pool.rows(_RAISE_RELEASE, [after, before]):
                 return
 
-    def subscribe(self, on_change: OnChange) -> None:
-        self._listener = Listener(self._pool, on_change)
+    def subscribe(self, channels: Sequence[str], on_change: OnChange) -> None:
+        if self._listener is None:
+            self._listener = Listener(self._pool, on_change)
+        self._listener.add(channels)
 
     def announce(self, channels: Sequence[str]) -> None:
         self._announcer.announce(channels)

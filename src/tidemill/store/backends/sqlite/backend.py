@@ -96,7 +96,6 @@ class SqliteBackend:
             self._pulse = None
 
     async def prepare(self, collection: Collection) -> None:
-        self._channels.update(map(collection.channel, (None, *collection.topics)))
         if await self._read(lambda connection: layout.missing(connection, collection)):
             await self._write(lambda connection: _grow(connection, collection), rows=MANY_ROWS)
 
@@ -197,8 +196,10 @@ class SqliteBackend:
             lambda connection: connection.execute(text, (newer(release, _oldest_writer(connection)),))
         )
 
-    def subscribe(self, on_change: OnChange) -> None:
-        self._watching = asyncio.create_task(self._watch(on_change), name="tidemill-sqlite-watch")
+    def subscribe(self, channels: Sequence[str], on_change: OnChange) -> None:
+        self._channels.update(channels)
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch(on_change), name="tidemill-sqlite-watch")
 
     def announce(self, channels: Sequence[str]) -> None:
         if self._pulse is not None:
