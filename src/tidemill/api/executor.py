@@ -19,7 +19,7 @@ import uvloop
 from tidemill.api.handling import Handling
 from tidemill.api.http_line import HttpLine
 from tidemill.api.line import Ended, Line, StoreLine
-from tidemill.api.settling import Settling
+from tidemill.api.settling import Settleable, Settling
 from tidemill.base.bridge import LoopThread
 from tidemill.store import absolute_url
 from tidemill.tasks.call import Origin, pickle_call, pickle_function
@@ -41,7 +41,7 @@ CONTEXT = "default"
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
-class TaskFuture(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
+class TaskFuture(Settleable, Generic[T]):
     """What will come of a task. `id` outlives this process: `Executor.future(id)` finds the task again."""
 
     def __init__(self, id: str, executor: "Executor") -> None:  # noqa: A002 - the task's word for it

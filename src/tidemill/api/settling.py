@@ -1,33 +1,57 @@
-"""The thread that gives futures their results.
+"""How futures are given their results.
 
-It is not the executor's own: results are unpickled there and callbacks called, which may take long, and may
-submit more. Neither may keep leases from being renewed, nor wait for the thread that it runs on.
+It is done on a thread of its own, and not on the executor's: results are unpickled and callbacks called,
+which may take long, and may submit more. Neither may keep leases from being renewed, nor wait for the thread
+that it runs on. A result that is plain, with nobody to call back, is given at once: the way over another
+thread is long for whoever waits for one small answer after the other.
 """
 
 import concurrent.futures
 import queue
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from tidemill.api.line import Ended
-from tidemill.tasks.call import TaskFailed, TaskTerminated, raisable, read_outcome
+from tidemill.tasks.call import TaskFailed, TaskTerminated, raisable, read_outcome, read_plain
 from tidemill.tasks.errors import NoSuchTask
 from tidemill.tasks.status import CANCELLED, TERMINATED, name_of
 
 
-class Settling:
-    """Settles futures in the order in which their tasks are told to have ended."""
+class Settleable(concurrent.futures.Future):  # type: ignore[type-arg]
+    """A future that knows whether anybody wants to be called back."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[tuple[concurrent.futures.Future[Any], Ended | None] | None] = (
-            queue.SimpleQueue()
-        )
+        super().__init__()
+        self._calls_back = False
+        self._deciding = threading.Lock()
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        with self._deciding:
+            self._calls_back = True
+        super().add_done_callback(fn)
+
+    def settle_quietly(self, value: Any) -> bool:
+        """Give it that result, unless somebody would be called back on this thread."""
+        with self._deciding:
+            if self._calls_back or self.done():
+                return False
+            self.set_result(value)
+            return True
+
+
+class Settling:
+    """Settles futures, those that cannot be settled at once in the order in which their tasks have ended."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[tuple[Settleable, Ended | None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="tidemill-futures", daemon=True)
         self._thread.start()
 
-    def put(self, future: "concurrent.futures.Future[Any]", ended: Ended | None) -> None:
-        """Settle this one soon. None means that there is no such task."""
-        self._queue.put((future, ended))
+    def put(self, future: Settleable, ended: Ended | None) -> None:
+        """Settle this one, now or soon. None means that there is no such task."""
+        if not _at_once(future, ended):
+            self._queue.put((future, ended))
 
     def stop(self) -> None:
         """Return once all are settled."""
@@ -39,7 +63,17 @@ class Settling:
             settle(*entry)
 
 
-def settle(future: "concurrent.futures.Future[Any]", ended: Ended | None) -> None:
+def _at_once(future: Settleable, ended: Ended | None) -> bool:
+    """Settle it here, if that runs nobody's code."""
+    if ended is None or ended.outcome is None or ended.unreadable is not None or ended.status == CANCELLED:
+        return False
+    try:
+        return future.settle_quietly(read_plain(ended.outcome))
+    except ValueError:
+        return False
+
+
+def settle(future: Settleable, ended: Ended | None) -> None:
     """Give the future what came of its task. A second time changes nothing."""
     if future.done():
         return

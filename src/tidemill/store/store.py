@@ -242,17 +242,15 @@ class Store:
     # Waiting and watching
 
     @asynccontextmanager
-    async def watch(
-        self, collection: Collection, *, about: str | None = None, poll_s: float = 30.0
-    ) -> AsyncIterator[Watch]:
-        """Wake when the collection may have changed; with `about`, not for changes about other topics.
+    async def watch(self, collection: Collection, *about: str, poll_s: float = 30.0) -> AsyncIterator[Watch]:
+        """Wake when the collection may have changed; with topics, not for changes `about` other ones.
 
         A hint and no more: it may come late, without cause, or after `poll_s` where the database has
         not said anything; after each one, read what matters.
         """
-        check.check_topic(collection, about)
-        topics = collection.topics if about is None else (about,)
-        channels = [collection.channel(), *map(collection.channel, topics)]
+        for topic in about:
+            check.check_topic(collection, topic)
+        channels = [collection.channel(), *map(collection.channel, about or collection.topics)]
         await self._prepare(collection)
         if fresh := self._watchers.not_heard_yet(channels):
             self._backend.subscribe(fresh, self._watchers.notify)

@@ -251,7 +251,7 @@ class Batches:
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self._store.watch(TASKS, about="ended", poll_s=POLL_S) as watch,
+                self._store.watch(TASKS, "ended", poll_s=POLL_S) as watch,
             ):
                 while not (batch := await self._if_ended(queue, number)) or not batch.done:
                     await asyncio.sleep(CALM_S)

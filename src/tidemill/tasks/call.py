@@ -5,6 +5,7 @@ unpickles it once. Pickles can do anything when they are read: only those who ma
 outcomes are read only by the one who sent the call.
 """
 
+import io
 import pickle
 import traceback
 from collections import OrderedDict
@@ -18,6 +19,7 @@ from msgspec import Struct
 from tidemill.tasks.status import FAILED, SUCCEEDED
 
 _FUNCTIONS = 256
+_PLAIN_BYTES = 4096
 _loaded: OrderedDict[bytes, Callable[..., Any]] = OrderedDict()
 
 
@@ -122,6 +124,24 @@ def read_outcome(content: bytes) -> tuple[Any, Exception | None]:
             error = raisable(loaded) if isinstance(loaded, BaseException) else error
     error.__cause__ = RemoteTraceback(outcome.text)
     return None, error
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads numbers, texts and what holds them, and finds nothing that could be called."""
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} is not plain")
+
+
+def read_plain(content: bytes) -> Any:
+    """What the call returned, if that is small and reading it runs nobody's code; else raises ValueError."""
+    outcome = _outcome.decode(content) if len(content) <= _PLAIN_BYTES else Outcome()
+    if outcome.returned is None:
+        raise ValueError("it is large, or it was raised")
+    try:
+        return _PlainUnpickler(io.BytesIO(outcome.returned)).load()
+    except Exception as error:
+        raise ValueError(f"it is not plain: {error}") from error
 
 
 def raisable(error: BaseException) -> Exception:

@@ -169,15 +169,15 @@ class Execution(Service):
             self._tasks = [asyncio.create_task(lasting(one)) for one in work]
         await super().start()
 
-    def _watched(self) -> list[tuple[Collection, str | None, asyncio.Event, Told]]:
+    def _watched(self) -> list[tuple[Collection, Sequence[str], asyncio.Event, Told]]:
         always = asyncio.Event()
         always.set()
         return [
-            (TASKS, "queued", always, self.wake),
-            (TASKS, "ended", self._bounded, self.wake),  # there may be room within the bound of a queue
-            (QUEUES, None, always, self._settings_changed),
-            (NODE_LIMITS, None, always, self._settings_changed),
-            (SIGNALS, None, always, lambda: self._errands.begin(self._heed_cancels())),
+            (TASKS, ["queued"], always, self.wake),
+            (TASKS, ["ended"], self._bounded, self.wake),  # there may be room within the bound of a queue
+            (QUEUES, [], always, self._settings_changed),
+            (NODE_LIMITS, [], always, self._settings_changed),
+            (SIGNALS, [], always, lambda: self._errands.begin(self._heed_cancels())),
         ]
 
     async def stop(self) -> None:

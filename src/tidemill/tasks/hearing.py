@@ -1,7 +1,7 @@
 """How a node hears of what others write."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tidemill.store import Collection, Store, StoreError
 
@@ -24,7 +24,7 @@ class Hearing:
         self._again_s = again_s
 
     async def hear(
-        self, collection: Collection, about: str | None, wanted: asyncio.Event, told: Told
+        self, collection: Collection, about: Sequence[str], wanted: asyncio.Event, told: Told
     ) -> None:
         """Call `told` of each change while that is `wanted`, until cancelled.
 
@@ -33,7 +33,7 @@ class Hearing:
         while True:
             await wanted.wait()
             try:
-                async with self._store.watch(collection, about=about, poll_s=ANYWAY_S) as watch:
+                async with self._store.watch(collection, *about, poll_s=ANYWAY_S) as watch:
                     watch.set()
                     while wanted.is_set():
                         await watch.wait()

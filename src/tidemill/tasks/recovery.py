@@ -44,7 +44,8 @@ class Recovery:
 
     async def lead(self, _grant: Grant) -> None:
         """Recover orphans until this node leads no more."""
-        async with self._store.watch(TASKS, poll_s=FALLBACK_S) as watch:
+        # What has ended is no orphan.
+        async with self._store.watch(TASKS, "queued", "running", poll_s=FALLBACK_S) as watch:
             sure = False
             while True:
                 rest_s = await self.look()
@@ -101,7 +102,7 @@ class Promotion:
 
     async def lead(self, _grant: Grant) -> None:
         """Make tasks due until this node leads no more."""
-        await rounds(self._store, TASKS, self.look, pause_s=CALM_S)
+        await rounds(self._store, TASKS, self.look, about=["queued"], pause_s=CALM_S)
 
     async def look(self) -> float:
         """Let go of what is due; say in how many seconds the next will be, or a while when nothing waits."""

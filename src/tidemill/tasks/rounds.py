@@ -1,7 +1,7 @@
 """Work that goes on: the leader's, in rounds for which there is cause, and what must not end by an error."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from tidemill.base.log import get_logger
 from tidemill.store import Collection, Store
@@ -13,14 +13,19 @@ AGAIN_S = 1.0
 
 
 async def rounds(
-    store: Store, collection: Collection, do_round: Callable[[], Awaitable[float]], pause_s: float = PAUSE_S
+    store: Store,
+    collection: Collection,
+    do_round: Callable[[], Awaitable[float]],
+    *,
+    about: Sequence[str] = (),
+    pause_s: float = PAUSE_S,
 ) -> None:
     """Do a round now, whenever the collection has changed, and after as many seconds as the last one said.
 
     It goes on until it is cancelled, or a round raises. In between it asks nothing of the store. `pause_s` is
     the least time from one round that changes cause to the next, however much is going on.
     """
-    async with store.watch(collection, poll_s=3600) as watch:
+    async with store.watch(collection, *about, poll_s=3600) as watch:
         while True:
             rest_s = await do_round()
             await asyncio.sleep(min(pause_s, rest_s))

@@ -72,7 +72,7 @@ class Waiting:
                 await asyncio.sleep(RETRY_S)
 
     async def _watch(self) -> None:
-        async with self._store.watch(TASKS, about="ended", poll_s=POLL_S) as watch:
+        async with self._store.watch(TASKS, "ended", poll_s=POLL_S) as watch:
             self._wake = watch.set
             watch.set()  # what ended before we watched is not told
             while True:

@@ -22,9 +22,7 @@ class Deaf(Store):
     """Is told of nothing."""
 
     @asynccontextmanager
-    async def watch(
-        self, collection: Collection, *, about: str | None = None, poll_s: float = 30.0
-    ) -> AsyncIterator[Watch]:
+    async def watch(self, collection: Collection, *about: str, poll_s: float = 30.0) -> AsyncIterator[Watch]:
         del collection, about
         yield Watch(poll_s)
 

@@ -169,7 +169,7 @@ class WatchCases:
         async with one.watch(NOTES, poll_s=20) as watch:
             await two.create(NOTES, "a", {})
             assert await watch.wait()
-            async with one.watch(late, about="y" * 13, poll_s=20) as watch_late:
+            async with one.watch(late, "y" * 13, poll_s=20) as watch_late:
                 await two.write([Write(late, "a", {}, None, about="y" * 13)])
                 while await one.count(late) < 1:
                     assert await watch_late.wait()
@@ -198,8 +198,9 @@ class WatchCases:
         one, two = await harness.connect(), await harness.connect()
         await two.create(NOTES, "a", {})
         async with (
-            one.watch(NOTES, about="news", poll_s=20) as news,
-            one.watch(NOTES, about="gossip", poll_s=0.2) as gossip,
+            one.watch(NOTES, "news", poll_s=20) as news,
+            one.watch(NOTES, "gossip", poll_s=0.2) as gossip,
+            one.watch(NOTES, "gossip", "news", poll_s=20) as both,
             one.watch(NOTES, poll_s=20) as anything,
         ):
             await two.create(NOTES, "b", {})  # of no topic, so all are told
@@ -209,6 +210,7 @@ class WatchCases:
                 pass
             await two.write([Write(NOTES, "c", {}, None, about="news")])
             assert await news.wait()
+            assert await both.wait()
             assert await anything.wait()
             assert not await gossip.wait()
 
@@ -216,7 +218,7 @@ class WatchCases:
         with pytest.raises(BadRequest, match="no topic"):
             await store.write([Write(NOTES, "a", {}, None, about="weather")])
         with pytest.raises(BadRequest, match="no topic"):
-            async with store.watch(NOTES, about="weather"):
+            async with store.watch(NOTES, "weather"):
                 pass
 
     async def test_a_release_wakes_those_who_wait_for_the_lease(self, harness: Harness) -> None:

@@ -8,7 +8,7 @@ job goes to two. A node without workers asks nothing of the store.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -141,13 +141,13 @@ class Dispatch(Service):
 
     async def start(self) -> None:
         if not self._tasks:
-            watched: list[tuple[Collection, str | None, Told]] = [
-                (TASKS, "queued", self.wake),
-                (TASKS, "ended", self._some_ended),
-                (QUEUES, None, self._settings_changed),
-                (NODE_LIMITS, None, self._settings_changed),
-                (SIGNALS, None, lambda: self._errands.begin(self.jobs.heed_cancels())),
-                (KICKS, None, lambda: self._errands.begin(self._heed_kicks())),
+            watched: list[tuple[Collection, Sequence[str], Told]] = [
+                (TASKS, ["queued"], self.wake),
+                (TASKS, ["ended"], self._some_ended),
+                (QUEUES, [], self._settings_changed),
+                (NODE_LIMITS, [], self._settings_changed),
+                (SIGNALS, [], lambda: self._errands.begin(self.jobs.heed_cancels())),
+                (KICKS, [], lambda: self._errands.begin(self._heed_kicks())),
             ]
             work: list[Callable[[], Coroutine[Any, Any, None]]] = [
                 self.jobs.ledger.run,

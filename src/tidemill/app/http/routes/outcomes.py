@@ -52,7 +52,7 @@ async def _ended(store: Store, keys: list[str], wait_s: float) -> dict[str, Docu
     try:
         async with (
             asyncio.timeout(wait_s if keys else 0),
-            store.watch(TASKS, about="ended", poll_s=MOST_WAIT_S) as watch,
+            store.watch(TASKS, "ended", poll_s=MOST_WAIT_S) as watch,
         ):
             while not (ended := await _look(store, keys)):
                 await asyncio.sleep(CALM_S)
