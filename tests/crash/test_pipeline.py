@@ -19,7 +19,7 @@ import pytest
 from crash.pipeline_process import Children, Folder
 from tidemill.pipeline import failpoint
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(600)]
 
 AT_ONCE = 2
 Report = dict[str, Any]

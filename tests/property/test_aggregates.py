@@ -5,6 +5,8 @@ from pyspark.sql import SparkSession
 
 from property.judge import WAYS, Judge
 
+pytestmark = pytest.mark.long
+
 DISTINCT = {
     "distinct": "SELECT c, k, count(DISTINCT i) AS n FROM t GROUP BY c, k",
     "distinct_sums": """SELECT c, k, sum(DISTINCT l) AS s, avg(DISTINCT l) AS a,

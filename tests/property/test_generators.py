@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 
 from property.judge import WAYS, Judge
 
+pytestmark = pytest.mark.long
+
 VIEWS = {
     "exploded": "SELECT c, k, explode(a) AS x FROM t",
     "exploded_outer": "SELECT c, k, explode_outer(a) AS x FROM t",

@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 
 from property.judge import WAYS, Judge
 
+pytestmark = pytest.mark.long
+
 OUTER = {
     "left_outer": "SELECT t.c, t.k, t.i, u.l, u.s FROM t LEFT JOIN u ON t.c = u.c AND t.k = u.k",
     "right_outer": "SELECT u.c, t.i, t.st, u.l FROM t RIGHT JOIN u ON t.c = u.c AND t.k = u.k",

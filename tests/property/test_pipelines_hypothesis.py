@@ -22,7 +22,7 @@ from property.spark_oracle import rows_of
 from tidemill import Pipeline
 from tidemill.api.pipeline import RuntimeName
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 TABLES = """
 CREATE TABLE t (c INT, k STRING, v BIGINT);

@@ -5,6 +5,8 @@ from pyspark.sql import SparkSession
 
 from property.judge import WAYS, Judge
 
+pytestmark = pytest.mark.long
+
 # Spark's own answer depends on how equals lie: where that matters, the order is of all columns (of u: ALL).
 ALL = "i, l DESC, f, s, k"
 VIEWS = {

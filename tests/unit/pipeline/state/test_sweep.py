@@ -95,6 +95,7 @@ while held.step < 4:
 
 
 @pytest.mark.crash
+@pytest.mark.long
 @pytest.mark.parametrize("point", STATE_POINTS)
 def test_a_crash_at_any_point_loses_and_leaves_nothing(tmp_path: Path, point: str) -> None:
     def live(term: int, failpoint: str) -> int:
