@@ -1,6 +1,7 @@
 """An order: what somebody wants done, before it is a task. Pure."""
 
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ _CHILDREN = uuid.UUID("8a0f8a3e-2b7c-4c55-9d6a-6a1f0c7be2d4")
 _encode = msgspec.json.Encoder().encode
 
 
-class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One task to be made. `status` may be a negative code that keeps it from being claimed.
 
     `id` may be given so that a repeat of the order is found out; with a `key` it follows from that.
@@ -67,27 +68,37 @@ def order_id(order: Order) -> str:
 
 def checked(order: Order) -> Order:
     """The order, if it can be carried out. Raises `BadTask` with the reason."""
-    wrong = [
-        (order.params is not None and not isinstance(order.params, dict), "params must be a JSON object"),
-        ((why := objection(order.params)) is not None, f"params cannot be kept: {why}"),
-        (not _fits(order.params), _TOO_LARGE),
-        (
-            order.key is not None and not 0 < len(order.key) <= KEY_CHARACTERS,
-            "key must be 1 to 200 characters",
-        ),
-        (order.status != QUEUED and not is_parked(order.status), _STATUS),
-        (not -PRIORITY <= order.priority <= PRIORITY, f"priority must be within {PRIORITY:,} of 0"),
-        (order.not_before is not None and not 0 <= order.not_before < MOMENT_MS, "not_before is no moment"),
-        (
-            not (_is_text(order.key) and _is_text(order.description)),
-            "key and description must be Unicode text",
-        ),
-        (len(order.description or "") > TEXT_CHARACTERS, f"description is longer than {TEXT_CHARACTERS:,}"),
-    ]
-    for is_wrong, message in wrong:
-        if is_wrong:
-            raise BadTask(message)
+    wrong = next(filter(None, _objections(order)), None)
+    if wrong is not None:
+        raise BadTask(wrong)
     return order
+
+
+def _objections(order: Order) -> Iterator[str | None]:
+    """What is wrong with it, one after the other; None where nothing is. Thousands come at a time."""
+    if order.params is not None:
+        yield _params(order.params)
+    if order.key is not None:
+        yield None if 0 < len(order.key) <= KEY_CHARACTERS else "key must be 1 to 200 characters"
+    if order.status != QUEUED:
+        yield None if is_parked(order.status) else _STATUS
+    if not -PRIORITY <= order.priority <= PRIORITY:
+        yield f"priority must be within {PRIORITY:,} of 0"
+    if order.not_before is not None and not 0 <= order.not_before < MOMENT_MS:
+        yield "not_before is no moment"
+    if not (_is_text(order.key) and _is_text(order.description)):
+        yield "key and description must be Unicode text"
+    if order.description is not None and len(order.description) > TEXT_CHARACTERS:
+        yield f"description is longer than {TEXT_CHARACTERS:,}"
+
+
+def _params(params: Any) -> str | None:
+    if not isinstance(params, dict):
+        return "params must be a JSON object"
+    why = objection(params)
+    if why is not None:
+        return f"params cannot be kept: {why}"
+    return None if _fits(params) else _TOO_LARGE
 
 
 _STATUS = "status must be -2, or a negative code that keeps a task from being claimed: -4, or less than -6"
@@ -103,8 +114,6 @@ def _is_text(text: str | None) -> bool:
 
 
 def _fits(params: Any) -> bool:
-    if params is None:
-        return True
     try:
         return len(_encode(params)) <= PARAMS_BYTES
     except (TypeError, ValueError, OverflowError) as error:

@@ -61,14 +61,14 @@ TURN_BITS = 20
 """A turn is a millisecond and, below it, the place among those who came in it."""
 
 
-class Progress(Struct, frozen=True, omit_defaults=True):
+class Progress(Struct, frozen=True, omit_defaults=True, gc=False):
     """How far a task says that it has come."""
 
     percent: float | None = None
     info: str | None = None
 
 
-class Task(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Task(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """A task as it was at one moment.
 
     `payload` and `result` are what a function task carries, inline or as the reference of a blob, and so are
