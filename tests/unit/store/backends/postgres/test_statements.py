@@ -84,12 +84,16 @@ class TestFence:
         accepted: list[tuple[int, int]] = []
         taken_over: dict[int, int] = {}
 
+        def too_few() -> bool:
+            """Where the machine is slow, most writes come too late for a lease as short as these."""
+            return len(taken_over) < 40 or len({term for term, _ in accepted}) < 6
+
         async def contend(name: str) -> None:
             async with open_store(postgres_url, connections=2) as store:
-                while len(taken_over) < 40:
+                while too_few():
                     # A name of its own each time, so that it takes the lease over and does not extend it.
                     holder = f"{name}-{len(taken_over)}"
-                    lease = (await store.hold(LEASES, ["leader"], holder, 5))["leader"]
+                    lease = (await store.hold(LEASES, ["leader"], holder, 10))["leader"]
                     fence = Fence(LEASES, "leader", lease.term)
                     for _ in range(3):
                         found = await store.get(NOTES, "a")
@@ -109,7 +113,6 @@ class TestFence:
             if term < later and revision > last_word
         ]
 
-        assert len({term for term, _ in accepted}) > 5
         assert late == []
 
     async def test_a_batch_lets_no_fenced_write_past_the_end_of_its_lease(self, store: Store) -> None:
