@@ -8,13 +8,15 @@ import random
 from collections.abc import Sequence
 
 from tidemill.base.log import get_logger
-from tidemill.cluster import Grant, Timing
+from tidemill.cluster import LEASES, Grant, Timing
 from tidemill.store import Claim, Document, Store, Write, eq, one_of
+from tidemill.tasks.limits import NODE_LIMITS
 from tidemill.tasks.policy import Policy
-from tidemill.tasks.queue import list_queues
+from tidemill.tasks.queue import QUEUES, list_queues
 from tidemill.tasks.rounds import rounds
 from tidemill.tasks.status import LIVE, QUEUED
 from tidemill.tasks.task import DELAYED, TASKS, TURN_BITS, Crashed, Due, body_of, move, task_of
+from tidemill.tasks.waking import wait_any, watching
 
 log = get_logger("tidemill.recovery")
 
@@ -44,8 +46,11 @@ class Recovery:
 
     async def lead(self, _grant: Grant) -> None:
         """Recover orphans until this node leads no more."""
-        # What has ended is no orphan.
-        async with self._store.watch(TASKS, "queued", "running", poll_s=FALLBACK_S) as watch:
+        # What has ended is no orphan. What waited for long is claimed once its queue or a node can take it.
+        async with (
+            self._store.watch(TASKS, "queued", "running", poll_s=FALLBACK_S) as tasks,
+            watching(self._store, QUEUES, NODE_LIMITS, LEASES) as takers,
+        ):
             sure = False
             while True:
                 rest_s = await self.look()
@@ -58,7 +63,7 @@ class Recovery:
                     await asyncio.sleep(self._timing.ttl_s)
                 else:
                     sure = False
-                    await watch.wait()
+                    await wait_any([tasks, *takers], FALLBACK_S)
                     await asyncio.sleep(CALM_S)
 
     async def look(self) -> float | None:

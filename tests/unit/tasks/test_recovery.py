@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tidemill.cluster import Timing
+from tidemill.cluster import Grant, Timing
 from tidemill.store import Store, eq
 from tidemill.tasks.claim import Seat, claim_of
 from tidemill.tasks.order import Order
@@ -94,6 +94,36 @@ async def test_an_orphan_whose_cancel_was_asked_is_cancelled(registry: Registry)
     await Recovery(registry.store, "leader", LONG).look()
 
     assert (await registry.get(key))[1].status == CANCELLED
+
+
+async def test_a_task_that_waited_for_long_is_recovered_though_nothing_is_told_of_its_claim(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.tasks.recovery.CALM_S", 0.0)
+    key, _ = await registry.submit(Order(queue="work"))
+    recovery = Recovery(registry.store, "leader", Timing(0.2))
+    looked, look = asyncio.Event(), recovery.look
+    looks = 0
+
+    async def counted() -> float | None:
+        nonlocal looks
+        looks += 1
+        if looks > 1:  # it is sure by then that nothing is in anybody's hands
+            looked.set()
+        return await look()
+
+    monkeypatch.setattr(recovery, "look", counted)
+    leading = asyncio.create_task(recovery.lead(Grant("leader", 1, 0.0)))
+    async with asyncio.timeout(20), registry.store.watch(TASKS, poll_s=5) as watch:
+        await looked.wait()
+        await take(registry.store, 1)
+        await update_queue(registry.store, "work", {"description": "open again"})
+        while (await registry.get(key))[1].crashes == 0:
+            await watch.wait()
+    leading.cancel()
+    task = (await registry.get(key))[1]
+
+    assert (task.status, task.crashes) == (QUEUED, 1)
 
 
 async def test_a_task_is_made_due_when_its_moment_has_come(registry: Registry) -> None:
