@@ -99,6 +99,11 @@ class Agent:
         async with self._heard:
             await self._heard.wait_for(lambda: any(wanted(line) for line in self.said[since:]))
 
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
     def send(self, number: signal.Signals) -> bool:
         """False when there is nobody to send it to."""
         process = self.process

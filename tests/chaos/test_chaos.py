@@ -40,7 +40,7 @@ async def test_a_leader_that_writes_after_its_time_is_refused_or_else_found_out(
         agents = [stage.enter(f"node-{at}", flag) for at in range(2)]
         leader = await first_leader(agents)
         [other] = [agent for agent in agents if agent is not leader]
-        stop(leader.send, database.url)
+        stop(leader.pid, database.url)
         await other.wait_for(leads)
         since = len(leader.said)
         leader.send(signal.SIGCONT)

@@ -32,6 +32,11 @@ class Agent:
         self._listening = asyncio.create_task(self._listen())
         return self
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def send(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)

@@ -64,7 +64,7 @@ async def test_a_leader_stopped_past_its_lease_stops_by_itself(store_url: str) -
     async with agents(store_url) as running:
         leader, wrote = await first_to(running, "wrote")
         others = [agent for agent in running if agent is not leader]
-        stop(leader.send, store_url)
+        stop(leader.pid, store_url)
         await first_to(others, "wrote", above=wrote["term"])
         leader.send(signal.SIGCONT)
         await leader.wait_for(event("lost", above=wrote["term"] - 1))
@@ -76,7 +76,7 @@ async def test_a_zombie_leader_is_refused_by_the_store(store_url: str) -> None:
     async with agents(store_url, "--zombie") as running:
         leader, wrote = await first_to(running, "wrote")
         others = [agent for agent in running if agent is not leader]
-        stop(leader.send, store_url)
+        stop(leader.pid, store_url)
         _, took = await first_to(others, "wrote", above=wrote["term"])
         before = len(leader.lines("wrote"))
         leader.send(signal.SIGCONT)

@@ -48,7 +48,7 @@ async def hand_over(url: str) -> None:
         holder, waits = await both_slots_held(running)
         had = holder.lines("in")[0]
         assert waits.lines("in") == []
-        stop(holder.send, url)
+        stop(holder.pid, url)
         got = await waits.wait_for(event("wrote"))
         holder.send(signal.SIGCONT)
         refused = await holder.wait_for(event("fenced"))

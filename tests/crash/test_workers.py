@@ -245,7 +245,7 @@ async def test_a_node_that_was_stopped_past_its_lease_brings_a_result_too_late(
             await quick.asked()
             job = await jobs.submit(b"one job")
             await late.take()
-            stop(stopped.send, postgres_url)
+            stop(stopped.pid, postgres_url)
             await late.send(b"too late")
             await quick.say(READY)
             assert await quick.take() == b"one job"

@@ -63,7 +63,7 @@ async def test_a_stopped_leader_comes_back_as_a_follower(store_url: str, tmp_pat
         before = await agreed(running)
         leader = leader_of(running, before)
         rest = [node for node in running if node is not leader]
-        stop(leader.send, store_url)
+        stop(leader.pid, store_url)
         during = await agreed(rest)
         leader.send(signal.SIGCONT)
         after = await agreed(running)

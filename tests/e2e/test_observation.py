@@ -47,7 +47,7 @@ async def test_a_stopped_node_is_seen_by_others_and_says_itself_that_it_was_late
 
         await until(all_reported)
         stopped = running[0]
-        stop(stopped.send, store_url)
+        stop(stopped.pid, store_url)
         await until(lambda: raised("node.silent", stopped.name))
         stopped.send(signal.SIGCONT)
         await until(lambda: raised("lease.late", stopped.name))
