@@ -119,6 +119,7 @@ class Listener:
     async def _until_stirred(self, connection: Connection) -> None:
         loop, socket = asyncio.get_running_loop(), connection.pgconn.socket
         loop.add_reader(socket, self._read, connection, socket)
+        self._read(connection, socket)  # what came with the answer to LISTEN has been received already
         try:
             await self._stirred.wait()
         finally:
