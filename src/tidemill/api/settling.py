@@ -18,7 +18,7 @@ from tidemill.tasks.errors import NoSuchTask
 from tidemill.tasks.status import CANCELLED, TERMINATED, name_of
 
 
-class Settleable(concurrent.futures.Future):  # type: ignore[type-arg]
+class Settleable(concurrent.futures.Future[Any]):
     """A future that knows whether anybody wants to be called back."""
 
     def __init__(self) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import psycopg
-from psycopg import Notify
 
 from tidemill.base.clock import boot_clock
 from tidemill.store.backend import OnChange
@@ -91,7 +90,7 @@ class Listener:
         while True:
             with suppress(StoreError, psycopg.Error):
                 connection = await self._pool.connect()
-                connection.add_notify_handler(self._pass_on)
+                connection.add_notify_handler(lambda notice: self._pass_on(notice.channel, notice.pid))
                 try:
                     # What was told before we listened is lost, so it may have been anything.
                     self._on_change(None)
@@ -130,12 +129,12 @@ class Listener:
         with suppress(psycopg.OperationalError):
             connection.pgconn.consume_input()
         while notice := connection.pgconn.notifies():
-            self._pass_on(Notify(notice.relname.decode(), "", notice.be_pid))
+            self._pass_on(notice.relname.decode(), notice.be_pid)
         if connection.closed:
             # At once: the number of a closed socket may be another's in a moment.
             asyncio.get_running_loop().remove_reader(socket)
             self._stirred.set()
 
-    def _pass_on(self, notice: Notify) -> None:
-        if notice.pid not in self._pool.processes:
-            self._on_change(notice.channel.removeprefix(_PREFIX))
+    def _pass_on(self, channel: str, process: int) -> None:
+        if process not in self._pool.processes:
+            self._on_change(channel.removeprefix(_PREFIX))

@@ -200,7 +200,8 @@ def _address(url: str) -> tuple[str, str]:
     except psycopg.ProgrammingError:
         given = {"host": "@"}
     host, port = str(given.get("host") or "the local socket"), str(given.get("port") or 5432)
-    if "@" in host or not port.replace(",", "").isdecimal():
+    raw = url.partition("?")[0].count("@") > 1
+    if raw or "@" in host or not port.replace(",", "").isdecimal():
         # What the driver says about such an address may quote a part of the password.
         raise BadRequest(
             "the address of the PostgreSQL store cannot be understood; "

@@ -59,7 +59,14 @@ class TestSettings:
         assert "secret" not in str(refused.value)
         assert not refused.value.maybe_applied
 
-    @pytest.mark.parametrize("url", ["postgresql://me:sec@ret@host/db", "postgresql://me:sec/ret@host/db"])
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "postgresql://me:sec@ret@host/db",
+            "postgresql://me:sec/ret@host/db",
+            "postgresql://me:sec@ret/@host/db",
+        ],
+    )
     def test_an_address_with_a_raw_password_is_refused_without_repeating_it(self, url: str) -> None:
         with pytest.raises(BadRequest, match="%40") as refused:
             open_store(url)
