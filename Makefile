@@ -11,6 +11,8 @@ TASKS ?= 2000
 
 # Another project's activated environment must not leak into this one.
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_PROJECT_ENVIRONMENT PIP_USER PIP_TARGET PIP_PREFIX
+# Every process would compile all that it imports anew: a node would start in three times the time.
+unexport PYTHONDONTWRITEBYTECODE
 export PYTHON
 
 .PHONY: help setup run test test-long check sim chaos chaos-tasks bench-store bench-engine bench-operators bench-sql bench-tasks bench-workers property random-sql workloads conform lock clean
