@@ -25,6 +25,7 @@ _LOCKED = "<p>This node wants a token that may view.</p>"
 def mount(app: FastAPI, context: NodeContext) -> None:
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     page = (_STATIC / "page.html").read_text(encoding="utf-8").replace("{release}", tidemill.__version__)
+    page = page.replace("{prefix}", context.settings.path_prefix)
 
     @app.get("/", include_in_schema=False)
     async def get_page(request: Request) -> HTMLResponse:

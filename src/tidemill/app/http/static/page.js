@@ -11,7 +11,7 @@ async function refresh() {
   const token = sessionStorage.getItem("token");
   try {
     const headers = token ? { Authorization: `Bearer ${token}` } : {};
-    const answer = await fetch("/overview", { headers, signal: AbortSignal.timeout(10000) });
+    const answer = await fetch(`${document.body.dataset.prefix}/overview`, { headers, signal: AbortSignal.timeout(10000) });
     form.hidden = answer.status !== 401 && answer.status !== 403;
     if (answer.ok) overview.innerHTML = await answer.text();
     state.textContent = answer.ok ? "live" : `answer ${answer.status}`;
