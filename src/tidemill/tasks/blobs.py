@@ -122,8 +122,12 @@ async def drop_blobs(shelves: Shelves, key: str, task: Task) -> None:
 
 
 def _may_have_blobs(task: Task) -> bool:
-    """Whether it is worth to look: what earlier attempts left is not in the document any more."""
-    return task.attempt > 1 or task.crashes > 0 or bool(_referred(task))
+    """Whether it is worth to look: what earlier attempts left is not in the document any more.
+
+    One that was queued again, and has not finished since, has the first of them behind it.
+    """
+    earlier = task.attempt - 1 if task.status > 0 else task.attempt
+    return earlier > 0 or task.crashes > 0 or bool(_referred(task))
 
 
 def _referred(task: Task) -> set[str]:

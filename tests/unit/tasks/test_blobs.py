@@ -64,6 +64,15 @@ async def test_what_only_an_attempt_before_the_last_left_goes_too(tasks: Registr
     assert await names(tasks) == []
 
 
+async def test_what_an_attempt_left_goes_though_the_task_was_queued_again_since(tasks: Registry) -> None:
+    await put(tasks, "a", a_task(attempt=1, stdout=await blob(tasks, "tasks/a/4/stdout")))
+    await tasks.retry("a")
+    await tasks.cancel("a")
+    await tasks.delete("a")
+
+    assert await names(tasks) == []
+
+
 async def test_blobs_go_when_many_tasks_are_deleted(tasks: Registry) -> None:
     for key in ("a", "b"):
         await put(tasks, key, a_task(result=await blob(tasks, f"tasks/{key}/1/result")))
