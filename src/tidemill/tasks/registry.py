@@ -32,7 +32,7 @@ from tidemill.store import (
     one_of,
 )
 from tidemill.tasks.batches import Batches
-from tidemill.tasks.blobs import Shelves, drop_blobs
+from tidemill.tasks.blobs import Shelves, drop_blobs, drop_unmade
 from tidemill.tasks.errors import BadTask, IllegalMove, KeyTaken, NoSuchTask, QueueInUse
 from tidemill.tasks.order import Order, checked, key_id, order_id, task_for
 from tidemill.tasks.parents import tell_parents
@@ -122,7 +122,12 @@ class Registry:
             part = slice(start, start + CHUNK)
             made[part] = await self._seated(made[part], queues)
             last = start + CHUNK >= len(made)
-            await self._create(orders[part], made[part], fence, done, beside if last else ())
+            try:
+                await self._create(orders[part], made[part], fence, done, beside if last else ())
+            except KeyTaken:
+                written = set(done)
+                await drop_unmade(self.shelves, (one for one in made if one[0] not in written))
+                raise
         return made
 
     async def _seated(

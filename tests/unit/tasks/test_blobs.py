@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tidemill.tasks.blobs import Shelves, announce_blobs, blob_name, inline_value
+from tidemill.tasks.errors import KeyTaken
 from tidemill.tasks.order import Order, child_id, handler_key, key_id
 from tidemill.tasks.policy import Policy
 from tidemill.tasks.registry import Many, Registry
@@ -132,6 +133,16 @@ async def test_a_payload_that_was_put_before_its_task_had_an_id_goes_too(tasks: 
     await tasks.delete(key)
 
     assert await names(tasks) == []
+
+
+async def test_a_payload_whose_task_is_not_made_as_its_key_is_taken_goes(tasks: Registry) -> None:
+    first, second = [await blob(tasks, f"tasks/{name}/payload") for name in ("first", "second")]
+    await tasks.submit(Order(queue="work", key="daily", payload=first))
+    for payload in (second, first):
+        with pytest.raises(KeyTaken):
+            await tasks.submit(Order(queue="work", key="daily", payload=payload))
+
+    assert await names(tasks) == ["tasks/first/payload"]
 
 
 async def test_a_task_is_deleted_also_when_its_blobs_cannot_be_reached(
