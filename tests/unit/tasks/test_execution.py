@@ -302,8 +302,11 @@ async def test_a_task_that_another_has_taken_over_is_not_written(registry: Regis
     assert (task.status, task.stdout) == (RUNNING, None)
 
 
-async def test_what_would_wait_long_is_left_to_another_node(registry: Registry) -> None:
+async def test_what_would_wait_long_is_left_to_another_node(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A node has claimed ahead as tasks were quick, and then one of them takes for ever."""
+    monkeypatch.setattr("tidemill.tasks.execution.PATIENCE_S", 3600.0)
     busy, idle = Bench(at_once), Bench(at_once)
     busy.slots = 1
     async with executing(registry.store, busy, slots=1):
@@ -315,6 +318,7 @@ async def test_what_would_wait_long_is_left_to_another_node(registry: Registry) 
         await until(registry, first, lambda task: task.status == RUNNING)
         for key in left:
             await until(registry, key, lambda task: task.status == CLAIMED)
+        monkeypatch.setattr("tidemill.tasks.execution.PATIENCE_S", 1.0)
         async with executing(registry.store, idle, node="vm-2", slots=4):
             tasks = await ended(registry, *left)
 
