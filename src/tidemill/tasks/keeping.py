@@ -168,11 +168,22 @@ def _move(ending: Ending, result: Any, stdout: Any, stderr: Any) -> moves.Event:
         case Finished():
             return moves.Finished(ending.status, result, stdout, stderr, ending.exit_code, ending.reason)
         case Crashed():
+            stderr = _with_reason(stderr, ending.reason)
             return moves.Crashed(ending.reason, False, stdout, stderr, ending.exit_code)
+        case Stopped(cause="cancel"):
+            return moves.Stopped(ending.reason, True, stdout, stderr)
         case Stopped():
-            return moves.Stopped(ending.reason, ending.cause == "cancel", stdout, stderr)
+            return moves.Stopped(ending.reason, False, stdout, _with_reason(stderr, ending.reason))
         case Untouched():
             return moves.GivenBack(ending.reason)
+
+
+def _with_reason(stderr: Any, reason: str) -> Any:
+    """What it wrote and then why it was ended, for those who look at outputs; a blob stays as it is."""
+    if not isinstance(stderr, str | None):
+        return stderr
+    between = "\n" if stderr and not stderr.endswith("\n") else ""
+    return f"{stderr or ''}{between}{reason}\n"
 
 
 def _text(content: bytes) -> str | None:

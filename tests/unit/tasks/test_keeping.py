@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tidemill.cluster import Grant
@@ -12,7 +13,7 @@ from tidemill.tasks.keeping import Keeping
 from tidemill.tasks.order import Order
 from tidemill.tasks.queue import Queue
 from tidemill.tasks.registry import Registry
-from tidemill.tasks.runner.job import Finished
+from tidemill.tasks.runner.job import Crashed, Ending, Finished, Output, Stopped
 from tidemill.tasks.status import SUCCEEDED
 
 
@@ -42,3 +43,24 @@ async def test_a_result_that_looks_like_the_reference_of_a_blob_is_not_taken_for
 
     assert isinstance(event, moves.Finished)
     assert await shelves.read(event.result) == result
+
+
+@pytest.mark.parametrize(
+    ("ending", "told"),
+    [
+        (Crashed("its runner died of SIGSEGV"), "its runner died of SIGSEGV\n"),
+        (
+            Stopped("ran longer than 1 s", "timeout", Output(), Output(5, b"hello")),
+            "hello\nran longer than 1 s\n",
+        ),
+        (Stopped("cancelled", "cancel", Output(), Output(6, b"hello\n")), "hello\n"),
+        (Finished(7), None),
+    ],
+)
+async def test_why_a_task_was_ended_is_in_stderr_too(
+    registry: Registry, held: Held, ending: Ending, told: str | None
+) -> None:
+    event = Keeping(Shelves(registry.store), {}).at_once(held, ending)
+
+    assert event is not None
+    assert msgspec.structs.asdict(event)["stderr"] == told
