@@ -27,9 +27,13 @@ class UpNode:
 
 @contextmanager
 def upnode(store: str, folder: Path, name: str, *flags: str) -> Iterator[UpNode]:
-    """A node with leases of one second and two slots; killed at the end."""
+    """A node with two slots; killed at the end.
+
+    Its leases are so long that it does not lose them on a machine that has much else to do. Where a test
+    waits until they have run out, it names shorter ones.
+    """
     command = [sys.executable, "-m", "tidemill", "up", "--store", store, "--data", str(folder / name)]
-    command += ["--name", name, "--port", "0", "--ttl-s", "1", "--slots", "2", *flags]
+    command += ["--name", name, "--port", "0", "--ttl-s", "10", "--slots", "2", *flags]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield UpNode(process, name, _address(process))

@@ -44,7 +44,7 @@ async def both_slots_held(running: list[Agent]) -> tuple[Agent, Agent]:
 
 async def hand_over(url: str) -> None:
     """A holder is stopped, the one who waits gets its slot and is killed, and the first gets it back."""
-    async with agents(url, "--ttl", "2", module=MODULE) as running:
+    async with agents(url, "--ttl", "5", module=MODULE) as running:
         holder, waits = await both_slots_held(running)
         had = holder.lines("in")[0]
         assert waits.lines("in") == []

@@ -121,9 +121,26 @@ async def drop_blobs(shelves: Shelves, key: str, task: Task) -> None:
         log.warning("task.blobs_left", task=key, error=str(error))
 
 
+async def drop_unmade(shelves: Shelves, refused: Iterable[tuple[str, Task]]) -> None:
+    """Remove the payloads of tasks that were not made, but for what those that are there instead refer to."""
+    payloads = {key: name for key, task in refused if (name := blob_name(task.payload)) is not None}
+    there = await shelves.store.get_many(TASKS, list(payloads)) if payloads else {}
+    used = {blob_name(found.body.get("payload")) for found in there.values()}
+    for key, name in payloads.items():
+        try:
+            if name not in used:
+                await asyncio.to_thread((await shelves.open()).delete, name)
+        except (BlobError, OSError) as error:
+            log.warning("task.blobs_left", task=key, error=str(error))
+
+
 def _may_have_blobs(task: Task) -> bool:
-    """Whether it is worth to look: what earlier attempts left is not in the document any more."""
-    return task.attempt > 1 or task.crashes > 0 or bool(_referred(task))
+    """Whether it is worth to look: what earlier attempts left is not in the document any more.
+
+    One that was queued again, and has not finished since, has the first of them behind it.
+    """
+    earlier = task.attempt - 1 if task.status > 0 else task.attempt
+    return earlier > 0 or task.crashes > 0 or bool(_referred(task))
 
 
 def _referred(task: Task) -> set[str]:

@@ -284,6 +284,7 @@ class Execution(Service):
         for old in [self.held[found.key] for found in taken if found.key in self.held]:
             old.lost = True  # its lease ran out before we noticed, and it came back to us
             self.lose(old)
+            self._settled(old)
         trusted_until = sent + self.timing.trust_s
         begun = [Held(found, queue, Grant(found.key, found.term, trusted_until), sent) for found in taken]
         self.held.update((held.key, held) for held in begun)

@@ -10,7 +10,7 @@ from tidemill.base.errors import TidemillError
 from tidemill.base.log import get_logger
 from tidemill.store.blobs import INLINE_LIMIT, BlobError
 from tidemill.tasks import task as moves
-from tidemill.tasks.blobs import Shelves, inline_content, inline_value
+from tidemill.tasks.blobs import Shelves, blob_name, inline_content, inline_value
 from tidemill.tasks.held import Held
 from tidemill.tasks.queue import Gfs
 from tidemill.tasks.runner.job import Crashed, Ending, Finished, Job, Output, Stopped, Untouched, limits_of
@@ -70,10 +70,10 @@ class Keeping:
         small = INLINE_LIMIT if self._gfs_of(held) == "auto" else 0
         if any(part.size > small for part in outputs_of(ending)):
             return None
-        if isinstance(ending, Finished) and len(ending.result or b"") > INLINE_LIMIT:
-            return None
         result = None
         if isinstance(ending, Finished) and ending.result is not None:
+            if not _stays(held, ending.result):
+                return None
             result = _result(held, ending.result)
         return _move(ending, result, *(_text(part.content or b"") for part in outputs_of(ending)))
 
@@ -126,7 +126,7 @@ class Keeping:
         return self._gfs if held.queue.gfs == "auto" else held.queue.gfs
 
     async def _large_result(self, held: Held, name: str, result: bytes) -> Any:
-        if len(result) <= INLINE_LIMIT:
+        if _stays(held, result):
             return _result(held, result)
         return await self._shelves.put(name, result, inline=False)
 
@@ -150,6 +150,14 @@ def discard(ending: Ending) -> None:
         part.discard()
 
 
+def _stays(held: Held, result: bytes) -> bool:
+    """Whether a result is kept in the document: it is small, and no JSON that a reader takes for a blob's."""
+    if len(result) > INLINE_LIMIT:
+        return False
+    may_mislead = held.queue.kind != "function" and b'"digest"' in result
+    return not may_mislead or blob_name(msgspec.json.decode(result)) is None
+
+
 def _result(held: Held, result: bytes) -> Any:
     """A function's outcome is bytes; a plugin's result is JSON, and kept as that."""
     return inline_value(result) if held.queue.kind == "function" else msgspec.json.decode(result)
@@ -160,11 +168,22 @@ def _move(ending: Ending, result: Any, stdout: Any, stderr: Any) -> moves.Event:
         case Finished():
             return moves.Finished(ending.status, result, stdout, stderr, ending.exit_code, ending.reason)
         case Crashed():
+            stderr = _with_reason(stderr, ending.reason)
             return moves.Crashed(ending.reason, False, stdout, stderr, ending.exit_code)
+        case Stopped(cause="cancel"):
+            return moves.Stopped(ending.reason, True, stdout, stderr)
         case Stopped():
-            return moves.Stopped(ending.reason, ending.cause == "cancel", stdout, stderr)
+            return moves.Stopped(ending.reason, False, stdout, _with_reason(stderr, ending.reason))
         case Untouched():
             return moves.GivenBack(ending.reason)
+
+
+def _with_reason(stderr: Any, reason: str) -> Any:
+    """What it wrote and then why it was ended, for those who look at outputs; a blob stays as it is."""
+    if not isinstance(stderr, str | None):
+        return stderr
+    between = "\n" if stderr and not stderr.endswith("\n") else ""
+    return f"{stderr or ''}{between}{reason}\n"
 
 
 def _text(content: bytes) -> str | None:

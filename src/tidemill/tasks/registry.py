@@ -28,10 +28,11 @@ from tidemill.store import (
     Store,
     Write,
     eq,
+    lt,
     one_of,
 )
 from tidemill.tasks.batches import Batches
-from tidemill.tasks.blobs import Shelves, drop_blobs
+from tidemill.tasks.blobs import Shelves, drop_blobs, drop_unmade
 from tidemill.tasks.errors import BadTask, IllegalMove, KeyTaken, NoSuchTask, QueueInUse
 from tidemill.tasks.order import Order, checked, key_id, order_id, task_for
 from tidemill.tasks.parents import tell_parents
@@ -39,7 +40,7 @@ from tidemill.tasks.pieces import remove_pieces
 from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import DEFAULT, QUEUES, Queue, get_queue, list_queues
 from tidemill.tasks.schedules import list_schedules
-from tidemill.tasks.status import LIVE, QUEUED, is_ended, is_live, is_parked
+from tidemill.tasks.status import BLOCKED, LIVE, ORPHANED, QUEUED, is_ended, is_live, is_parked
 from tidemill.tasks.storetime import StoreTime
 from tidemill.tasks.task import (
     ONWARD,
@@ -121,7 +122,12 @@ class Registry:
             part = slice(start, start + CHUNK)
             made[part] = await self._seated(made[part], queues)
             last = start + CHUNK >= len(made)
-            await self._create(orders[part], made[part], fence, done, beside if last else ())
+            try:
+                await self._create(orders[part], made[part], fence, done, beside if last else ())
+            except KeyTaken:
+                written = set(done)
+                await drop_unmade(self.shelves, (one for one in made if one[0] not in written))
+                raise
         return made
 
     async def _seated(
@@ -262,10 +268,9 @@ class Registry:
         return await self._change_all(cancel, where, lambda task: not is_ended(task.status))
 
     async def retry_all(self, *where: Condition) -> Many:
-        """Queue every task that matches and has ended."""
-        retry = partial(self._change_batch, RetryAsked())
+        """Queue every task that matches and has ended; refused are those whose queue is gone."""
         return await self._change_all(
-            retry, where, lambda task: is_ended(task.status) and task.rank != ONWARD
+            self._retry_batch, where, lambda task: is_ended(task.status) and task.rank != ONWARD
         )
 
     async def delete_all(self, *where: Condition) -> Many:
@@ -301,6 +306,13 @@ class Registry:
             await drop_blobs(self.shelves, found.key, task_of(found))
         return len(gone)
 
+    async def _retry_batch(self, documents: Sequence[Document]) -> int:
+        """Queue those of them whose queue is still there. Returns how many were."""
+        there = {queue.name for queue in await list_queues(self.store)}
+        return await self._change_batch(
+            RetryAsked(), [found for found in documents if task_of(found).queue in there]
+        )
+
     async def _change_batch(self, event: Event, documents: Sequence[Document]) -> int:
         """Change these; those that somebody else changes meanwhile one by one. Returns how many were."""
         moved = [(found, await self._moved(task_of(found), event)) for found in documents]
@@ -333,9 +345,9 @@ class Registry:
         queue = await get_queue(self.store, name)
         if name == DEFAULT:
             raise QueueInUse(f"queue {name!r} is always there; pause it instead")
-        waiting = await self.count(eq("queue", name), one_of("status", [QUEUED, *LIVE]), limit=1)
-        if waiting:
-            raise QueueInUse(f"queue {name!r} has tasks that wait or run; cancel them first")
+        for unended in (one_of("status", [QUEUED, *LIVE, BLOCKED]), lt("status", ORPHANED)):
+            if await self.count(eq("queue", name), unended, limit=1):
+                raise QueueInUse(f"queue {name!r} has tasks that wait or run; cancel them first")
         for schedule in await list_schedules(self.store):
             if schedule.queue == name and not schedule.paused:
                 told = f"schedule {schedule.name!r} creates tasks for queue {name!r}"

@@ -40,7 +40,7 @@ def cluster(folder: Path) -> Iterator[Client]:
 @pytest.fixture
 def doomed(cluster: Client, folder: Path) -> Iterator[UpNode]:
     """A node of the test's own, to mark and to kill."""
-    with upnode(cluster.url, folder, "vm-3") as node:
+    with upnode(cluster.url, folder, "vm-3", "--ttl-s", "2") as node:
         until(lambda: "vm-3" in idle(cluster))
         yield node
     until(lambda: not is_alive(cluster, "vm-3"))  # else the next of that name would have to take another
@@ -154,7 +154,7 @@ def test_a_mark_is_taken_back_by_people_and_by_the_next_process(
     node.mark_dead()
     doomed.kill()
     until(lambda: not is_alive(cluster, doomed.name))
-    with upnode(cluster.url, folder, doomed.name):
+    with upnode(cluster.url, folder, doomed.name, "--ttl-s", "2"):
         assert node.submit(name).result(60) == taken_back == doomed.name
 
 
@@ -239,7 +239,7 @@ SUBMITTER = """if True:
     import os, sys, time, tidemill
     from tidemill.api import handling
     from tidemill.cluster import Timing
-    handling.TIMING = Timing(1.0)
+    handling.TIMING = Timing(3.0)
     cluster = tidemill.connect(sys.argv[1])
     context = cluster.context("story")
 

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tidemill.tasks.blobs import Shelves, announce_blobs, blob_name, inline_value
+from tidemill.tasks.errors import KeyTaken
 from tidemill.tasks.order import Order, child_id, handler_key, key_id
 from tidemill.tasks.policy import Policy
 from tidemill.tasks.registry import Many, Registry
@@ -59,6 +60,15 @@ async def test_the_blobs_of_all_attempts_go_with_their_task_and_no_others(tasks:
 async def test_what_only_an_attempt_before_the_last_left_goes_too(tasks: Registry) -> None:
     await blob(tasks, "tasks/a/4/stdout")
     await put(tasks, "a", a_task(attempt=2))
+    await tasks.delete("a")
+
+    assert await names(tasks) == []
+
+
+async def test_what_an_attempt_left_goes_though_the_task_was_queued_again_since(tasks: Registry) -> None:
+    await put(tasks, "a", a_task(attempt=1, stdout=await blob(tasks, "tasks/a/4/stdout")))
+    await tasks.retry("a")
+    await tasks.cancel("a")
     await tasks.delete("a")
 
     assert await names(tasks) == []
@@ -123,6 +133,16 @@ async def test_a_payload_that_was_put_before_its_task_had_an_id_goes_too(tasks: 
     await tasks.delete(key)
 
     assert await names(tasks) == []
+
+
+async def test_a_payload_whose_task_is_not_made_as_its_key_is_taken_goes(tasks: Registry) -> None:
+    first, second = [await blob(tasks, f"tasks/{name}/payload") for name in ("first", "second")]
+    await tasks.submit(Order(queue="work", key="daily", payload=first))
+    for payload in (second, first):
+        with pytest.raises(KeyTaken):
+            await tasks.submit(Order(queue="work", key="daily", payload=payload))
+
+    assert await names(tasks) == ["tasks/first/payload"]
 
 
 async def test_a_task_is_deleted_also_when_its_blobs_cannot_be_reached(

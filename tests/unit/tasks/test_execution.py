@@ -302,8 +302,11 @@ async def test_a_task_that_another_has_taken_over_is_not_written(registry: Regis
     assert (task.status, task.stdout) == (RUNNING, None)
 
 
-async def test_what_would_wait_long_is_left_to_another_node(registry: Registry) -> None:
+async def test_what_would_wait_long_is_left_to_another_node(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A node has claimed ahead as tasks were quick, and then one of them takes for ever."""
+    monkeypatch.setattr("tidemill.tasks.execution.PATIENCE_S", 3600.0)
     busy, idle = Bench(at_once), Bench(at_once)
     busy.slots = 1
     async with executing(registry.store, busy, slots=1):
@@ -315,6 +318,7 @@ async def test_what_would_wait_long_is_left_to_another_node(registry: Registry) 
         await until(registry, first, lambda task: task.status == RUNNING)
         for key in left:
             await until(registry, key, lambda task: task.status == CLAIMED)
+        monkeypatch.setattr("tidemill.tasks.execution.PATIENCE_S", 1.0)
         async with executing(registry.store, idle, node="vm-2", slots=4):
             tasks = await ended(registry, *left)
 
@@ -389,3 +393,29 @@ async def test_an_error_that_nobody_thought_of_is_not_the_end_of_all_tasks(
 
     assert task.status == SUCCEEDED
     assert raised > 1
+
+
+class Lingering(Bench):
+    """Jobs that go on for a moment after they were cancelled, as those of processes do."""
+
+    def cancel(self, key: str) -> None:
+        job = self.running.get(key)
+        if job is not None:
+            stopped = Stopped("cancelled", "cancel")
+            asyncio.get_running_loop().call_soon(self.listener.ended, job, stopped)
+
+
+async def test_a_task_that_comes_back_to_its_node_leaves_no_slot_taken(registry: Registry) -> None:
+    bench = Lingering(lambda _: None)
+    async with executing(registry.store, bench, slots=2):
+        key, _ = await registry.submit(Order(queue="work"))
+        await until(registry, key, lambda task: task.status == RUNNING)
+        _, task, found = await registry.get(key)
+        again = body_of(move(task, GivenBack(), Policy(), task.mtime))
+        await registry.store.replace(TASKS, key, again, expect=found.revision, release=True)
+        await until(registry, key, lambda _: len(bench.jobs) == 2)
+        other, _ = await registry.submit(Order(queue="work"))
+        async with asyncio.timeout(30):
+            await until(registry, other, lambda task: task.status == RUNNING)
+
+    assert [job.id for job in bench.jobs] == [key, key, other]

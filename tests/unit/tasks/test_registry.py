@@ -185,6 +185,17 @@ async def test_a_queue_with_tasks_that_wait_is_not_deleted(registry: Registry) -
     await registry.delete_queue("work")
 
 
+@pytest.mark.parametrize("status", [BLOCKED, -7])
+async def test_a_queue_with_tasks_that_are_kept_from_being_claimed_is_not_deleted(
+    registry: Registry, status: int
+) -> None:
+    key, _ = await registry.submit(Order(queue="work", status=status))
+    with pytest.raises(QueueInUse):
+        await registry.delete_queue("work")
+    await registry.cancel(key)
+    await registry.delete_queue("work")
+
+
 @pytest.mark.parametrize(
     ("values", "told"),
     [
@@ -238,6 +249,8 @@ async def test_a_task_whose_queue_is_gone_is_not_queued_again(registry: Registry
     await registry.delete_queue("work")
     with pytest.raises(NoSuchQueue):
         await registry.retry(key)
+    assert await registry.retry_all() == Many(0, 1)
+    assert (await registry.get(key))[1].status == CANCELLED
 
 
 async def test_all_that_match_are_deleted_but_those_that_wait_or_run(registry: Registry) -> None:

@@ -27,6 +27,7 @@ from tidemill.tasks.runner.processes import death_of
 from tidemill.tasks.runner.wire import Launch
 
 _LINES = 64 * 1024
+_READS = 16
 
 
 class Told(Struct, frozen=True):
@@ -115,12 +116,7 @@ class Program(Attended):
 
     def _hear_progress(self) -> None:
         """Tell the last whole line; lines that say nothing are passed over."""
-        try:
-            while chunk := os.read(self._progress, _LINES):
-                self._lines = (self._lines + chunk)[-_LINES:]
-        except BlockingIOError:
-            pass
-        *whole, self._lines = self._lines.split(b"\n")
+        *whole, self._lines = (self._lines + read_some(self._progress))[-_LINES:].split(b"\n")
         for line in reversed(whole):
             try:
                 told = msgspec.json.decode(line, type=Told)
@@ -141,6 +137,20 @@ class Program(Attended):
     def _close(self) -> None:
         os.close(self._progress)
         shutil.rmtree(self._files, ignore_errors=True)
+
+
+def read_some(progress: int) -> bytes:
+    """What is there, or the last of it: a node does not wait for one who writes without end."""
+    content = b""
+    try:
+        for _ in range(_READS):
+            chunk = os.read(progress, _LINES)
+            if not chunk:
+                break
+            content = (content + chunk)[-_LINES:]
+    except BlockingIOError:
+        pass
+    return content
 
 
 def _task(job: Job) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 
 from tidemill.tasks.runner import Crashed, Finished, Plugins, Stopped
 from tidemill.tasks.runner.folder import LOCK
-from tidemill.tasks.runner.program import Program
+from tidemill.tasks.runner.program import Program, read_some
 from unit.tasks.runner.listening import EXAMPLE, OpenPool, program
 from unit.tasks.runner.test_bad_jobs import gone
 
@@ -204,6 +204,11 @@ async def test_a_response_that_is_nested_too_deep_is_a_failure(open_pool: OpenPo
     assert isinstance(ending, Finished)
     assert ending.status == 2
     assert ending.reason is not None
+
+
+def test_progress_without_end_is_read_a_part_at_a_time() -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        assert read_some(endless.fileno())
 
 
 async def test_progress_that_is_nested_too_deep_is_passed_over(open_pool: OpenPool) -> None:

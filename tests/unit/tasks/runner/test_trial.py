@@ -18,8 +18,9 @@ BROKEN = {
 
 
 async def test_what_cannot_be_loaded_is_refused_and_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(trial, "PATIENCE_S", 200.0)
     plugins = Plugins([f"{ACTS}:Greets", *BROKEN])
     await try_plugins(plugins, tmp_path / "trial")
 
