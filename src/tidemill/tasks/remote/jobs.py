@@ -123,9 +123,10 @@ class Jobs:
     # Ending
 
     def end(self, held: Held, event: Event) -> None:
-        """Write its last move down soon."""
-        held.ending = True
-        self.ledger.put(held, event)
+        """Write its last move down soon. What is said of it after that counts for nothing."""
+        if not held.ending:
+            held.ending = True
+            self.ledger.put(held, event)
 
     def answered(self, held: Held, event: Finished) -> None:
         """Write down what a worker made of it, and then tell the worker what became of that."""

@@ -132,6 +132,29 @@ class TestPlainWorkers:
         task = await until(registry, key, ended(SUCCEEDED))
         assert (task.crashes, task.attempt) == (1, 2)
 
+    async def test_a_job_of_one_that_went_away_while_it_was_sent_is_given_back_once(
+        self, dispatch: Dispatch, registry: Registry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = await Worker(dispatch, "w1", plain=True).register()
+        begun, gone = asyncio.Event(), asyncio.Event()
+
+        async def send_bytes(content: bytes, *, more: bool = False) -> None:
+            begun.set()
+            await gone.wait()
+            raise ConnectionError("gone")
+
+        monkeypatch.setattr(first, "send_bytes", send_bytes)
+        key = await submit(registry, b"x")
+        serving = asyncio.create_task(first.job())
+        await begun.wait()
+        gone.set()
+        first.gone()
+        serving.cancel()
+        second = await Worker(dispatch, "w2", plain=True).register()
+        async with asyncio.timeout(20):
+            assert await second.job() == b"x"
+        assert (await registry.get(key))[1].crashes == 1
+
     async def test_a_cancelled_job_is_taken_away_and_its_result_dropped(
         self, dispatch: Dispatch, registry: Registry, store: Store
     ) -> None:
