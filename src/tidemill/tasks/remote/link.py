@@ -1,6 +1,7 @@
 """A worker's connection: its session, its socket, and what passes between them and the dispatcher."""
 
 import asyncio
+import contextlib
 import hashlib
 from typing import Any, BinaryIO, Protocol
 
@@ -125,6 +126,7 @@ class Link:
             try:
                 stream, piece = wire.from_chunk(message)
                 await self._uploads.put(stream, piece)
+                self._passed()
             except wire.BadMessage as error:
                 await self.close(sessions.POLICY, str(error))
             except (BlobError, OSError) as error:
@@ -160,6 +162,7 @@ class Link:
                 return await self.heard(piece)
             self._arriving = Intake(self._shelves, result_name(self.session.tasks[0].ref))
         await self._arriving.write(piece)
+        self._passed()
         if not more:
             self._arrived = await self._arriving.finish()
             size = self._arriving.size
@@ -182,7 +185,15 @@ class Link:
                 async with asyncio.timeout(max(self._due - self._clock(), 0.0)):
                     await self._changed.wait()
             except TimeoutError:
-                await self._do(sessions.ticked(self.session, self._clock(), self._rules))
+                await self._tick()
+
+    async def _tick(self) -> None:
+        """What cannot be said, as the worker reads nothing, is left unsaid once something else is due."""
+        step = sessions.ticked(self.session, self._clock(), self._rules)
+        rest_s = sessions.due(step[0], self._rules) - self._clock()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(rest_s if rest_s > 0 else None):
+                await self._do(step)
 
     async def forget(self) -> None:
         """What had not come whole when the connection ended is of no use."""
@@ -254,6 +265,7 @@ class Link:
                     content = await asyncio.to_thread(source.read, PIECE_BYTES)
                     sent += len(content)
                     await self._socket.send_bytes(content, more=sent < ref.size)
+                    self._passed()
         finally:
             source.close()
 
@@ -276,6 +288,7 @@ class Link:
         while content := await asyncio.to_thread(source.read, wire.CHUNK_BYTES):
             digest.update(content)
             await self._socket.send_bytes(wire.chunk(stream, content))
+            self._passed()
         await self._socket.send_text(wire.encoded(wire.StreamEnded(stream, digest.hexdigest())))
 
     def _assign(self, held: Held) -> None:
@@ -285,6 +298,10 @@ class Link:
         stuck_s = held.queue.policy.stuck_s if held.queue.policy.stuck != "ignore" else None
         self._become(sessions.given(self.session, ref, self._clock(), stuck_s))
         self._reserved.discard(held.key)
+
+    def _passed(self) -> None:
+        """A piece of content has come or gone: who takes long to send or to read is not stuck."""
+        self._become(sessions.alive(self.session, self._clock()))
 
     def _become(self, session: Session) -> None:
         self.session = session

@@ -198,7 +198,7 @@ def _understood(session: Session, message: wire.FromWorker, now: float) -> Step:
         case wire.Result():
             return _result(session, message, now)
         case wire.StreamEnded(stream, digest):
-            return _alive(session, now), (StreamDone(stream, digest),)
+            return alive(session, now), (StreamDone(stream, digest),)
 
 
 def heard_bytes(session: Session, size: int, content: bytes, now: float) -> Step:
@@ -290,7 +290,7 @@ def ticked(session: Session, now: float, rules: Rules) -> Step:
         if task.stuck_s is not None and not task.abandoned and now >= task.sign + task.stuck_s
     ]
     if stuck:
-        session = _alive(session, now)  # it is told once, and then again after as long a time
+        session = alive(session, now)  # it is told once, and then again after as long a time
     if now < _ask_at(session, rules):
         return session, stuck
     return replace(session, asked=now), (*stuck, _ASK)
@@ -298,7 +298,7 @@ def ticked(session: Session, now: float, rules: Rules) -> Step:
 
 def _status(session: Session, status: int, now: float) -> Step:
     asked = session.asked
-    session = replace(_alive(session, now), asked=None, spoke=now, free=status == wire.READY)
+    session = replace(alive(session, now), asked=None, spoke=now, free=status == wire.READY)
     if not session.free:
         return session, (Occupied(),)
     effects: list[Effect] = []
@@ -315,7 +315,7 @@ def _progress(session: Session, message: wire.Progress, now: float) -> Step:
     ref = _meant(session, message.task, message.fence)
     if ref is None:
         return session, (Dropped("progress of no task that it has"),)
-    return _alive(session, now), (Progressed(ref, message.percent, message.info),)
+    return alive(session, now), (Progressed(ref, message.percent, message.info),)
 
 
 def _failed(session: Session, message: wire.Failed, now: float) -> Step:
@@ -330,13 +330,13 @@ def _failed(session: Session, message: wire.Failed, now: float) -> Step:
     if message.task is None or message.fence is None:
         return session, (Close(POLICY, "a failure must name its task and fence"),)
     ref = TaskRef(message.task, message.fence)
-    session, then = finished(_alive(session, now), ref, now)
+    session, then = finished(alive(session, now), ref, now)
     return session, (Failure(ref, message.info, message.logs), *then)
 
 
 def _result(session: Session, message: wire.Result, now: float) -> Step:
     ref = TaskRef(message.task, message.fence)
-    session = _alive(session, now)
+    session = alive(session, now)
     if message.content is not None:
         try:
             content = wire.content_of(message.content)
@@ -362,8 +362,8 @@ def _idle(session: Session, now: float) -> tuple[Session, tuple[Effect, ...]]:
     return replace(session, tasks=(), free=False, asked=now, spoke=now), (_ASK,)
 
 
-def _alive(session: Session, now: float) -> Session:
-    """A word from the worker is a sign of life for all it has."""
+def alive(session: Session, now: float) -> Session:
+    """A word from the worker, or a piece of content that passed, is a sign of life for all it has."""
     if not session.tasks:
         return session
     return replace(session, tasks=tuple(replace(one, sign=now) for one in session.tasks))

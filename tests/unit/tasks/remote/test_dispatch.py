@@ -198,6 +198,55 @@ class TestPlainWorkers:
         assert worker.closed is not None
         assert worker.closed[0] == dispatching.KICKED
 
+    @pytest.mark.parametrize("plain", [True, False])
+    async def test_a_job_whose_worker_does_not_read_it_goes_to_another(
+        self,
+        dispatch: Dispatch,
+        registry: Registry,
+        store: Store,
+        plain: bool,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        await update_queue(store, "jobs", {"policy": {"stuck_s": 1.0}})
+        worker = await Worker(dispatch, "w1", plain=plain).register()
+        full = asyncio.Event()
+
+        async def blocked(*_: object, **__: object) -> None:
+            full.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(worker, "send_bytes", blocked)
+        value = await dispatch.shelves.put("tasks/x/payload", bytes(2_000_000))
+        key, _ = await registry.submit(Order(queue="jobs", payload=value))
+        await worker.expect(2) if plain else await worker.expect(6)
+        await worker.say(code=1, status=1)
+        await full.wait()
+        monkeypatch.setattr(worker, "send_text", blocked)
+        task = await until(registry, key, lambda task: task.crashes == 1)
+        assert "no sign of it from worker w1" in (task.reason or "")
+
+    @pytest.mark.parametrize("plain", [True, False])
+    async def test_content_that_passes_is_a_sign_of_life(
+        self, dispatch: Dispatch, registry: Registry, plain: bool
+    ) -> None:
+        value = await dispatch.shelves.put("tasks/x/payload", bytes(2_000_000))
+        key, _ = await registry.submit(Order(queue="jobs", payload=value))
+        worker = await Worker(dispatch, "w1", plain=plain).register()
+        if plain:
+            await worker.job()
+        else:
+            await worker.expect(6)
+            given = await worker.expect(7)
+            while isinstance(await worker.get(), bytes):
+                pass
+            await worker.say(code=5, task=key, fence=given["fence"], stream=1, size=2_000_000)
+        [before] = worker.link.session.tasks
+        assert before.sign > before.given
+        worker.link._clock = lambda: before.sign + 500
+        await worker.link.heard_piece(b"\0\0\0\1" + bytes(1000), more=True)
+        [after] = worker.link.session.tasks
+        assert after.sign == before.sign + 500
+
     async def test_a_worker_that_is_kicked_is_closed(self, dispatch: Dispatch, store: Store) -> None:
         worker = await Worker(dispatch, "w1", plain=True).register()
         await ask_to_leave(store, "w1")
