@@ -13,6 +13,7 @@ from tidemill.store.blobs import BlobError, BlobRef
 from tidemill.tasks.blobs import Shelves, inline_content
 from tidemill.tasks.held import Held
 from tidemill.tasks.intake import Intake
+from tidemill.tasks.policy import Policy
 from tidemill.tasks.remote import session as sessions
 from tidemill.tasks.remote.session import Assigned, Rules, Session
 from tidemill.tasks.remote.uploads import Uploads, result_name
@@ -295,7 +296,7 @@ class Link:
         if self.closed:
             raise ConnectionError("the worker is gone")
         ref = TaskRef(held.key, held.grant.term)
-        stuck_s = held.queue.policy.stuck_s if held.queue.policy.stuck != "ignore" else None
+        stuck_s = stuck_after_s(held.queue.policy)
         self._become(sessions.given(self.session, ref, self._clock(), stuck_s))
         self._reserved.discard(held.key)
 
@@ -399,6 +400,11 @@ class Link:
         else:
             await self._desk.succeeded(self, ref, value)
             await self._do(sessions.finished(self.session, ref, self._clock()))
+
+
+def stuck_after_s(policy: Policy) -> float | None:
+    """After how long without a sign a job counts as stuck; None where that is not wanted."""
+    return None if policy.stuck == "ignore" else policy.stuck_s
 
 
 def _given(held: Held, **content: Any) -> wire.TaskGiven:
