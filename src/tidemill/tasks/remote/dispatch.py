@@ -68,6 +68,9 @@ RECHECK_S = 30.0
 
 SLACK_MS = 200
 LOGS_CHARACTERS = 64 * 1024
+INFO_CHARACTERS = 4000
+"""How much is kept of logs, their end, and of the words of a report or a failure, their beginning."""
+
 REASON_CHARACTERS = 200
 """How much of the reason of a failure the node's log has; the task has all of it."""
 
@@ -357,7 +360,8 @@ class Dispatch(Service):
         if held is not None:
             before = held.progress or held.task.progress or Progress()
             held.progress = Progress(
-                before.percent if percent is None else percent, before.info if info is None else info
+                before.percent if percent is None else percent,
+                before.info if info is None else info[:INFO_CHARACTERS],
             )
             self._show(link)
 
@@ -381,7 +385,7 @@ class Dispatch(Service):
             return await link.settle(ref, False, PASSED_ON)
         self._roster.count(link.worker.id, link.worker.name, failed=1)
         logs = None if logs is None else logs[-LOGS_CHARACTERS:]
-        reason = info or "the worker failed at it"
+        reason = info[:INFO_CHARACTERS] if info else "the worker failed at it"
         log.info("job.failed", task=ref.task, worker=link.worker.id, reason=reason[:REASON_CHARACTERS])
         return self.jobs.answered(held, Finished(FAILED, stderr=logs, reason=reason))
 

@@ -81,6 +81,19 @@ class TestPlainWorkers:
         assert task.progress is not None
         assert (task.status, task.progress.percent, task.progress.info) == (RUNNING, 40, "there")
 
+    async def test_words_without_end_are_cut_and_cost_nobody_a_job(
+        self, dispatch: Dispatch, registry: Registry
+    ) -> None:
+        worker = await Worker(dispatch, "w1", plain=True).register()
+        key = await submit(registry)
+        await worker.job()
+        await worker.say(code=3, percent=None, info="there" * 2**20)
+        task = await until(registry, key, lambda task: task.progress is not None)
+        assert task.progress is not None
+        assert (task.errors, task.progress.info) == (0, "there" * 800)
+        await worker.say(code=4, info="no" * 2**22, logs=None)
+        assert (await until(registry, key, lambda task: task.errors == 1)).reason == "no" * 2000
+
     async def test_a_job_that_one_failed_at_goes_to_another_and_after_the_others(
         self, dispatch: Dispatch, registry: Registry
     ) -> None:

@@ -57,6 +57,22 @@ class TestRegistration:
         _, effects = sessions.enrolled(session, "s", (), 100, 0.1)
         assert effects == (Send(wire.Welcome("s", 100)), ASK)
 
+    @pytest.mark.parametrize(
+        ("fields", "reason"),
+        [
+            ({"session": "s" * 201}, "session must be what the last welcome gave"),
+            ({"tasks": [{"task": "", "fence": 1}]}, "tasks must be those that it was given"),
+            ({"tasks": [{"task": "a\0", "fence": 1}]}, "tasks must be those that it was given"),
+            ({"tasks": [{"task": "a" * 201, "fence": 1}]}, "tasks must be those that it was given"),
+        ],
+    )
+    def test_one_that_brings_what_no_node_can_have_given_it_is_closed(
+        self, fields: dict[str, object], reason: str
+    ) -> None:
+        hello = {"code": 0, "name": "n", "id": "w", "token": "t", **fields}
+        _, effects = sessions.heard(opened(plain=False), json.dumps(hello), 1.0)
+        assert reason_of(effects) == reason
+
     def test_who_does_not_register_in_time_is_closed(self) -> None:
         session = opened()
         assert sessions.due(session, RULES) == 0.5
