@@ -72,7 +72,7 @@ INFO_CHARACTERS = 4000
 """How much is kept of logs, their end, and of the words of a report or a failure, their beginning."""
 
 REASON_CHARACTERS = 200
-"""How much of the reason of a failure the node's log has; the task has all of it."""
+"""How much of the reason of a failure the node's log has; the task has more."""
 
 KICKED = 4000
 LEAVING = "this node is leaving; connect again, to any other"
