@@ -258,4 +258,23 @@ class TestComingBackDuringRecovery:
             [kept] = (await again.expect(6))["kept"]
             await again.say(code=5, **kept, content=wire.inline(b"x"))
             assert (await again.expect(8))["accepted"]
-        assert (await registry.get(key))[1].result == inline_value(b"x")
+        task = (await registry.get(key))[1]
+        assert (task.result, task.attempt, task.crashes) == (inline_value(b"x"), 1, 0)
+
+    async def test_a_result_that_is_brought_after_its_node_was_lost_is_that_of_the_first_attempt(
+        self, dispatch: Dispatch, registry: Registry, store: Store, tmp_path: Path
+    ) -> None:
+        _, key, given = await at_work(dispatch, registry)
+        await dispatch.stop()
+        await store.release(TASKS, {key: given["fence"]})
+        await Recovery(store, "token-n2", Timing(5.0)).look()
+        lost = (await registry.get(key))[1]
+        async with dispatching_on(store, tmp_path, "n2") as other:
+            again = await Worker(other, "w1", plain=False).register()
+            await again.expect(6)
+            await again.say(code=5, task=key, fence=given["fence"], content=wire.inline(b"x"))
+            assert (await again.get()) == {"code": 2}
+            assert (await again.expect(8))["accepted"]
+        task = (await registry.get(key))[1]
+        assert (lost.attempt, lost.crashes, lost.lost) == (1, 1, True)
+        assert (task.attempt, task.crashes, task.lost) == (1, 0, False)
