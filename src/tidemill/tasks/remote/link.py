@@ -260,13 +260,14 @@ class Link:
         source = await asyncio.to_thread(blobs.open, ref)
         try:
             async with self._sending:
-                self._assign(held)
+                self._assign(held, whole=False)
                 sent = 0
                 while sent < ref.size:
                     content = await asyncio.to_thread(source.read, PIECE_BYTES)
                     sent += len(content)
                     await self._socket.send_bytes(content, more=sent < ref.size)
                     self._passed()
+                self._become(sessions.sent(self.session, TaskRef(held.key, held.grant.term), self._clock()))
         finally:
             source.close()
 
@@ -292,12 +293,12 @@ class Link:
             self._passed()
         await self._socket.send_text(wire.encoded(wire.StreamEnded(stream, digest.hexdigest())))
 
-    def _assign(self, held: Held) -> None:
+    def _assign(self, held: Held, *, whole: bool = True) -> None:
         if self.closed:
             raise ConnectionError("the worker is gone")
         ref = TaskRef(held.key, held.grant.term)
         stuck_s = stuck_after_s(held.queue.policy)
-        self._become(sessions.given(self.session, ref, self._clock(), stuck_s))
+        self._become(sessions.given(self.session, ref, self._clock(), stuck_s, whole=whole))
         self._reserved.discard(held.key)
 
     def _passed(self) -> None:

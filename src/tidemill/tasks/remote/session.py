@@ -8,6 +8,7 @@ it and the effects that whoever has the socket carries out, in order. A plain wo
 payloads and questions for its status.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -33,7 +34,8 @@ class Rules(Struct, frozen=True):
 
 
 class Assigned(Struct, frozen=True):
-    """A task that the worker has. `sign` is when it last showed that it is at it, or alive.
+    """A task that the worker has since `given`, if all of it was sent. `sign` is when it last showed that it
+    is at it, or alive.
 
     One that is `abandoned` is wanted by nobody any more, but a plain worker cannot be told.
     """
@@ -232,10 +234,18 @@ def refused(session: Session, reason: str) -> Session:
     return replace(session, refused=reason)
 
 
-def given(session: Session, ref: TaskRef, now: float, stuck_s: float | None) -> Session:
-    """It is sent a task."""
-    task = Assigned(ref, now, now, stuck_s)
+def given(
+    session: Session, ref: TaskRef, now: float, stuck_s: float | None, *, whole: bool = True
+) -> Session:
+    """It is sent a task; unless that is `whole`, it has it only once `sent` says so."""
+    task = Assigned(ref, now if whole else math.inf, now, stuck_s)
     return replace(session, tasks=(*session.tasks, task), served=True, asked=None)
+
+
+def sent(session: Session, ref: TaskRef, now: float) -> Session:
+    """All of the task was sent."""
+    tasks = tuple(replace(one, given=now) if one.ref == ref else one for one in session.tasks)
+    return replace(session, tasks=tasks)
 
 
 def withdrawn(session: Session, ref: TaskRef, reason: str, now: float) -> Step:
@@ -283,7 +293,8 @@ def ticked(session: Session, now: float, rules: Rules) -> Step:
             return session, ()
         return session, (Close(POLICY, session.refused or f"not registered within {rules.grace_s:g} s"),)
     if not session.session:
-        return session, ()
+        late = now >= session.opened + rules.old_s
+        return session, (Close(TROUBLE, "the store did not answer in time; connect again"),) if late else ()
     stuck = [
         Stuck(task.ref, now - task.sign)
         for task in session.tasks

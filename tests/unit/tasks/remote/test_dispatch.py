@@ -240,11 +240,14 @@ class TestPlainWorkers:
 
     @pytest.mark.parametrize("plain", [True, False])
     async def test_content_that_passes_is_a_sign_of_life(
-        self, dispatch: Dispatch, registry: Registry, plain: bool
+        self, dispatch: Dispatch, registry: Registry, plain: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         value = await dispatch.shelves.put("tasks/x/payload", bytes(2_000_000))
         key, _ = await registry.submit(Order(queue="jobs", payload=value))
         worker = await Worker(dispatch, "w1", plain=plain).register()
+        signs: list[None] = []
+        passed = worker.link._passed
+        monkeypatch.setattr(worker.link, "_passed", lambda: signs.append(passed()))
         if plain:
             await worker.job()
         else:
@@ -253,8 +256,8 @@ class TestPlainWorkers:
             while isinstance(await worker.get(), bytes):
                 pass
             await worker.say(code=5, task=key, fence=given["fence"], stream=1, size=2_000_000)
+        assert len(signs) == (2 if plain else 8)  # a sign for each piece
         [before] = worker.link.session.tasks
-        assert before.sign > before.given
         worker.link._clock = lambda: before.sign + 500
         await worker.link.heard_piece(b"\0\0\0\1" + bytes(1000), more=True)
         [after] = worker.link.session.tasks
