@@ -14,7 +14,7 @@ from crash.stopping import stop
 from e2e.jobs import jobs_of
 from e2e.nodes import NodeProcess, nodes
 from e2e.plain_worker import READY, plain_worker, serving
-from tidemill.worker import Job, Worker
+from tidemill.worker import Job, Worker, client
 
 pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(120)]
 
@@ -28,6 +28,12 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/store.db"
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+@pytest.fixture(autouse=True)
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker waits the longer the longer its node was away: on a slow machine, longer than tests do."""
+    monkeypatch.setattr(client, "LONGEST_PAUSE_S", 0.5)
 
 
 @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from e2e.jobs import COMPLETE, FAILED, Jobs, jobs_of
-from e2e.plain_worker import BUSY, READY, connected, plain_worker, serving
+from e2e.plain_worker import BUSY, READY, plain_worker, serving
 from upnode import UpNode, upnode
 
 KIB = 1024
@@ -227,9 +227,8 @@ async def test_a_failed_job_comes_after_one_that_was_submitted_later(node: UpNod
 async def test_a_job_whose_worker_vanishes_goes_to_the_next_at_once(node: UpNode, jobs: Jobs) -> None:
     queue = await jobs.queue()
     job = await jobs.submit(b"orphan", queue)
-    async with connected(node.address, queue) as worker, plain_worker(node.address, queue) as next_worker:
+    async with plain_worker(node.address, queue) as worker, plain_worker(node.address, queue) as next_worker:
         await next_worker.asked()
-        await worker.register()
         assert await worker.take() == b"orphan"
         await next_worker.say(READY)
         worker.vanish()
@@ -257,15 +256,14 @@ async def test_a_job_whose_worker_gives_no_sign_goes_to_another(node: UpNode, jo
         await silent.take()
         await other.say(READY)
         assert await other.take() == b"stuck"
-        close = await silent.closed()
         await other.send(b"done")
 
-        assert close.reason
+        assert (await silent.closed()).reason
         assert await jobs.result(job["id"]) == b"done"
 
 
 async def test_a_job_is_not_stuck_as_long_as_its_worker_answers(node: UpNode, jobs: Jobs) -> None:
-    queue = await jobs.queue(policy={"stuck_s": 1, "stuck": "fail", "attempts": 1})
+    queue = await jobs.queue(policy={"stuck_s": 3, "stuck": "fail", "attempts": 1})
     job = await jobs.submit(b"long", queue)
     async with plain_worker(node.address, queue) as worker:
         await worker.take()

@@ -22,6 +22,7 @@ from tidemill.tasks.execution import Execution, Place
 from tidemill.tasks.handlers import Handlers
 from tidemill.tasks.held import Held
 from tidemill.tasks.keeping import Keeping
+from tidemill.tasks.leftovers import Leftovers
 from tidemill.tasks.queue import ensure_default
 from tidemill.tasks.recovery import Promotion, Recovery
 from tidemill.tasks.registry import Registry
@@ -85,6 +86,7 @@ class Tasking:
             "balance": Balancer(store, fence, balance).lead,
             "retention": Retention(self.registry, fence).lead,
             "chains": Chains(self.registry).lead,
+            "leftovers": Leftovers(self.registry).lead,
         }
         self._duties = [Duty(duty, lead) for duty, lead in leading.items()]
 

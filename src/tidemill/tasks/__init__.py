@@ -36,6 +36,7 @@ Read in this order:
 - `execution`  the node's loop: claim, run, write down, let go
 - `recovery`   the leader's care: orphans, and tasks that become due
 - `retention`  the leader's removal of tasks that ended long ago
+- `leftovers`  the leader's removal of blobs that no task refers to
 - `rounds`     how the leader's work is done when there is cause, and only then
 - `limits`     what people set for one node
 - `schedule`, `schedules`, `scheduler`   cron lines: pure, the verbs, the leader's part

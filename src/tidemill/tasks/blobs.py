@@ -21,6 +21,12 @@ from tidemill.tasks.task import TASKS, Task, task_of
 
 log = get_logger("tidemill.blobs")
 
+PREFIX = "tasks"
+"""Below this name are the blobs of tasks."""
+
+REFERRING = ("payload", "result", "stdout", "stderr")
+"""What of a task may refer to a blob."""
+
 PLACES = Collection("places")
 _BLOBS = "blobs"
 
@@ -102,7 +108,7 @@ async def drop_blobs(shelves: Shelves, key: str, task: Task) -> None:
     Its heirs keep what they were given of it, and what it was given by another goes unless that one refers to
     it. Each looks for the other when it has gone itself: of two who go at once, one removes what they shared.
     What cannot be removed is left behind, as is what a crash leaves, or a node that has lost the task puts
-    there later. No document refers to that, and nothing sweeps it up.
+    there later: no document refers to that, and `tidemill.tasks.leftovers` removes it after a day.
     """
     if not _may_have_blobs(task):
         return
@@ -144,7 +150,7 @@ def _may_have_blobs(task: Task) -> bool:
 
 
 def _referred(task: Task) -> set[str]:
-    names = map(blob_name, (task.payload, task.result, task.stdout, task.stderr))
+    names = (blob_name(getattr(task, field)) for field in REFERRING)
     return {name for name in names if name is not None}
 
 

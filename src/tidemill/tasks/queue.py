@@ -18,6 +18,9 @@ from tidemill.tasks.errors import BadTask, NoSuchQueue, QueueExists
 from tidemill.tasks.policy import REMOTE, Policy
 
 QUEUES = Collection("queues")
+RETIRED = Collection("retired_queues")
+"""A document per queue that was deleted and kept its tasks for a time: its `keep_s`, while it has tasks."""
+
 
 Kind: TypeAlias = Literal["plugin", "function", "remote"]
 Sort: TypeAlias = Literal["fifo", "lifo", "default"]

@@ -38,9 +38,9 @@ from tidemill.tasks.order import Order, checked, key_id, order_id, task_for
 from tidemill.tasks.parents import tell_parents
 from tidemill.tasks.pieces import remove_pieces
 from tidemill.tasks.policy import Policy
-from tidemill.tasks.queue import DEFAULT, QUEUES, Queue, get_queue, list_queues
+from tidemill.tasks.queue import DEFAULT, QUEUES, RETIRED, Queue, get_queue, list_queues
 from tidemill.tasks.schedules import list_schedules
-from tidemill.tasks.status import BLOCKED, LIVE, ORPHANED, QUEUED, is_ended, is_live, is_parked
+from tidemill.tasks.status import BLOCKED, LIVE, ORPHANED, QUEUED, SUCCEEDED, is_ended, is_live, is_parked
 from tidemill.tasks.storetime import StoreTime
 from tidemill.tasks.task import (
     ONWARD,
@@ -348,6 +348,8 @@ class Registry:
         for unended in (one_of("status", [QUEUED, *LIVE, BLOCKED]), lt("status", ORPHANED)):
             if await self.count(eq("queue", name), unended, limit=1):
                 raise QueueInUse(f"queue {name!r} has tasks that wait or run; cancel them first")
+        if await self.count(eq("queue", name), eq("status", SUCCEEDED), eq("rank", ONWARD), limit=1):
+            raise QueueInUse(f"results of queue {name!r} are still to become jobs of another")
         for schedule in await list_schedules(self.store):
             if schedule.queue == name and not schedule.paused:
                 told = f"schedule {schedule.name!r} creates tasks for queue {name!r}"
@@ -355,8 +357,19 @@ class Registry:
         for other in await list_queues(self.store):
             if other.becomes == name:
                 raise QueueInUse(f"results of queue {other.name!r} become jobs of {name!r}")
-        await self.store.delete(QUEUES, name, expect=queue.revision)
+        await self._retire(queue)
         self.forget()
+
+    async def _retire(self, queue: Queue) -> None:
+        """Remove it, and leave word of how long its tasks are kept. Raises `Conflict`."""
+        writes = [Write(QUEUES, queue.name, None, queue.revision)]
+        known = await self.store.get(RETIRED, queue.name)
+        if queue.keep_s is not None or known is not None:
+            word = None if queue.keep_s is None else {"keep_s": queue.keep_s}
+            writes.append(Write(RETIRED, queue.name, word, None if known is None else known.revision))
+        outcome, *_ = await self.store.write(writes)
+        if not isinstance(outcome, Done):
+            raise Conflict(f"queue {queue.name!r} was changed by somebody else")
 
 
 def _is_idle(task: Task) -> bool:

@@ -1,6 +1,7 @@
 """For how long tasks are kept that have ended: the leader removes those that are older than their queue says.
 
 A queue with `keep_s` costs a few looks into an index, at most once a minute; queues without it cost nothing.
+What a queue said of its tasks counts after it was deleted too, until none is left.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from tidemill.tasks.blobs import drop_blobs
 from tidemill.tasks.handlers import HANDLERS
 from tidemill.tasks.parents import tell_parents
 from tidemill.tasks.pieces import remove_pieces
-from tidemill.tasks.queue import QUEUES, list_queues
+from tidemill.tasks.queue import QUEUES, RETIRED, list_queues
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.rounds import rounds
 from tidemill.tasks.status import ORPHANED, is_ended
@@ -60,12 +61,25 @@ class Retention:
     async def look(self) -> float:
         """Remove what may go now; say in how many seconds there may be more."""
         queues = await list_queues(self._store)
-        keep_ms = {queue.name: round(1000 * queue.keep_s) for queue in queues if queue.keep_s is not None}
+        retired = (await self._store.find(RETIRED, limit=1000)).documents
+        kept_s = {found.key: float(found.body["keep_s"]) for found in retired}
+        kept_s.update((queue.name, queue.keep_s) for queue in queues if queue.keep_s is not None)
+        # A queue that is there again says itself what becomes of its tasks.
+        for again in [queue.name for queue in queues if queue.keep_s is None]:
+            kept_s.pop(again, None)
+        keep_ms = {name: round(1000 * seconds) for name, seconds in kept_s.items()}
         if not keep_ms:
             return REST_S
         now = await self._store.now()
         ends = {name: await self._clear(name, now - keep_ms[name], now) for name in keep_ms}
+        await self._forget([found for found in retired if found.key not in {one.name for one in queues}])
         return rest_s(min(ends[name] + keep_ms[name] for name in keep_ms), now)
+
+    async def _forget(self, retired: Sequence[Document]) -> None:
+        """Leave no word of queues of which no task is left."""
+        for found in retired:
+            if not await self._store.count(TASKS, eq("queue", found.key), limit=1):
+                await self._store.write([Write(RETIRED, found.key, None, found.revision, self._fence())])
 
     async def _clear(self, queue: str, by: int, now: int) -> int:
         """Remove what had ended by that moment; say when the first that was found there did, or might now."""

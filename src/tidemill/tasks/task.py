@@ -73,10 +73,11 @@ class Task(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
 
     `payload` and `result` are what a function task carries, inline or as the reference of a blob, and so are
     outputs once they are large. `attempt` counts how often it was run; `errors` and `crashes` how often that
-    ended badly, by its own fault and by the death of whatever ran it. `place` is its turn once it is due, and
-    `avoided` how often its last node has left it for others since. A job has a remote `worker` while it runs;
-    `last_worker` failed at it last, and `demotion` is what that costs it. `onward` is the queue of which its
-    result becomes a task, and `child` the id of that task once it was made.
+    ended badly, by its own fault and by the death of whatever ran it; `lost` is whether the last of those was
+    the loss of its node, from which a remote worker may yet come back with it. `place` is its turn once it is
+    due, and `avoided` how often its last node has left it for others since. A job has a remote `worker` while
+    it runs; `last_worker` failed at it last, and `demotion` is what that costs it. `onward` is the queue of
+    which its result becomes a task, and `child` the id of that task once it was made.
     """
 
     queue: str
@@ -100,6 +101,7 @@ class Task(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     attempt: int = 0
     errors: int = 0
     crashes: int = 0
+    lost: bool = False
     last_node: str | None = None
     avoided: int = 0
     parent: str | None = None
@@ -277,6 +279,7 @@ def _asked(task: Task, event: Event, now: int) -> Task | None:
         case Parked(status) if is_parked(status) and waits:
             return replace(task, status=status, mtime=now)
         case Delivered(result, worker, onward) if task.status == QUEUED or is_live(task.status):
+            task = found_again(task)
             done = replace(task, attempt=task.attempt + 1, result=result, worker=worker, reason=None)
             return _end(_onward(done, onward), SUCCEEDED, now)
         case PassedOn(child) if task.rank == ONWARD:
@@ -375,6 +378,7 @@ def _crashed(task: Task, event: Crashed, policy: Policy, now: int, chance: float
         task,
         attempt=task.attempt + 1,
         crashes=crashes,
+        lost=event.node_lost,
         reason=event.reason,
         exit_code=event.exit_code,
         stdout=event.stdout if event.stdout is not None else task.stdout,
@@ -396,7 +400,14 @@ def _crashed(task: Task, event: Crashed, policy: Policy, now: int, chance: float
 
 def _end(task: Task, status: int, now: int) -> Task:
     rank = ONWARD if task.rank == ONWARD else now
-    return replace(task, status=status, rank=rank, ended=now, mtime=now, cancel=False)
+    return replace(task, status=status, rank=rank, ended=now, mtime=now, cancel=False, lost=False)
+
+
+def found_again(task: Task) -> Task:
+    """The task of which a worker says that it still has it: then the loss of its node cost no attempt."""
+    if not task.lost:
+        return task
+    return replace(task, attempt=task.attempt - 1, crashes=task.crashes - 1, lost=False)
 
 
 def _fresh(task: Task) -> Task:

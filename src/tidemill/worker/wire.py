@@ -227,6 +227,10 @@ def _check_registered(message: Registered) -> None:
         raise BadMessage("id must be 1 to 200 characters, and name at most 200")
     if not 1 <= message.slots <= 1000:
         raise BadMessage(f"slots must be 1 to 1000, not {message.slots}")
+    if len(message.session or "") > 200:
+        raise BadMessage("session must be what the last welcome gave")
+    if any(not 0 < len(ref.task) <= 200 or "\0" in ref.task for ref in message.tasks):
+        raise BadMessage("tasks must be those that it was given")
 
 
 class _Coded(Struct):

@@ -11,6 +11,7 @@ from tidemill.cluster import Grant
 from tidemill.store import Store, eq
 from tidemill.tasks.chains import LOOK_S, REST_S, Chains, child_of
 from tidemill.tasks.claim import Seat, claim_of
+from tidemill.tasks.errors import QueueInUse
 from tidemill.tasks.order import Order, child_id
 from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import QUEUES, Queue, create_queue, get_queue, update_queue
@@ -229,6 +230,16 @@ async def test_a_result_goes_on_once_its_queue_is_there_again(registry: Registry
     await chains.look()
 
     assert list(await children(registry)) == [child_id(key, 1)]
+
+
+async def test_a_queue_is_not_deleted_while_its_results_are_still_to_become_jobs(registry: Registry) -> None:
+    await finished(registry)
+    with pytest.raises(QueueInUse, match="are still to become jobs of another"):
+        await registry.delete_queue("first")
+    await Chains(registry).look()
+    await registry.delete_queue("first")
+
+    assert len(await children(registry)) == 1
 
 
 async def test_nothing_is_made_of_a_job_that_was_deleted_meanwhile(registry: Registry) -> None:

@@ -14,7 +14,7 @@ from tidemill.tasks.handlers import HANDLERS
 from tidemill.tasks.order import Order
 from tidemill.tasks.pieces import LOGS
 from tidemill.tasks.policy import Policy
-from tidemill.tasks.queue import Queue, create_queue, read_queue, update_queue
+from tidemill.tasks.queue import RETIRED, Queue, create_queue, read_queue, update_queue
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.retention import LOOK_S, REST_S, Retention, may_go, rest_s
 from tidemill.tasks.status import (
@@ -115,15 +115,47 @@ async def test_what_has_not_ended_stays_and_so_do_the_tasks_of_other_queues(regi
     assert await there(store) == sorted([*waiting, other])
 
 
-async def test_queues_that_keep_their_tasks_for_ever_cost_one_look_at_the_queues(registry: Registry) -> None:
+async def test_queues_that_keep_their_tasks_for_ever_cost_one_look_at_those_that_are_and_that_were(
+    registry: Registry,
+) -> None:
     store = registry.store
     removal = await leader(registry)
     await update_queue(store, "work", {"keep_s": None})
+    await removal.look()
     await put(store, "old", ended(SUCCEEDED, await ago(store, LONG_AGO_S)))
     before = store.statistics().calls
     rest = await removal.look()
 
-    assert (rest, store.statistics().calls - before) == (REST_S, 1)
+    assert (rest, store.statistics().calls - before) == (REST_S, 2)
+    assert await there(store) == ["old"]
+
+
+async def test_the_tasks_of_a_queue_that_was_deleted_go_as_it_said(registry: Registry) -> None:
+    store = registry.store
+    removal = await leader(registry)
+    await put(store, "old", ended(SUCCEEDED, await ago(store, LONG_AGO_S)))
+    await put(store, "young", ended(SUCCEEDED, await ago(store, 10)))
+    await registry.delete_queue("work")
+    await removal.look()
+    left = await there(store)
+    words = [len((await store.find(RETIRED)).documents)]
+    await registry.delete("young")
+    await removal.look()
+    words.append(len((await store.find(RETIRED)).documents))
+
+    assert (left, words) == (["young"], [1, 0])
+
+
+async def test_a_queue_that_is_there_again_says_itself_what_becomes_of_its_tasks(registry: Registry) -> None:
+    store = registry.store
+    removal = await leader(registry)
+    await put(store, "old", ended(SUCCEEDED, await ago(store, LONG_AGO_S)))
+    await registry.delete_queue("work")
+    await create_queue(store, Queue(name="work", kind="function"))
+    await removal.look()
+    await registry.delete_queue("work")
+    await removal.look()
+
     assert await there(store) == ["old"]
 
 
@@ -132,6 +164,7 @@ async def test_a_look_that_finds_nothing_costs_no_more_calls_the_more_tasks_ther
 ) -> None:
     store = registry.store
     removal = await leader(registry)
+    await removal.look()
     young = await ago(store, 10)
     costs = []
     for round_ in range(2):

@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+import os
+import select
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -140,3 +142,15 @@ async def working(url: Any, handler: Any, **options: Any) -> AsyncIterator[Worke
 
 def shout(job: Job) -> bytes:
     return job.payload.upper()
+
+
+def ends(pid: int) -> bool:
+    """Whether the process is gone, or about to be: a signal takes a moment."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return handle in select.select([handle], [], [], 30)[0]
+    finally:
+        os.close(handle)

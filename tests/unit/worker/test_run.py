@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import select
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from tidemill.worker import Job, JobFailed, program
 from tidemill.worker.errors import BadProgram
 from tidemill.worker.parcel import Parcel
 from tidemill.worker.wire import TaskGiven
+from unit.worker.nodes import ends
 
 
 class Played:
@@ -169,18 +169,6 @@ async def cancelled(played: Played, script: str, grace_s: float) -> list[int]:
     with pytest.raises(asyncio.CancelledError):
         await running
     return [int(word) for word in (told or "").split()[1:]]
-
-
-def ends(pid: int) -> bool:
-    """Whether the process is gone, or about to be: a signal takes a moment."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return handle in select.select([handle], [], [], 30)[0]
-    finally:
-        os.close(handle)
 
 
 async def test_a_cancelled_program_is_asked_to_end_with_all_that_it_started(played: Played) -> None:

@@ -20,6 +20,10 @@ from websockets.frames import Frame
 PIECE_BYTES: Final = 1024 * 1024
 """The largest piece. A multiple of four, as the mask of a frame repeats after as many bytes."""
 
+LINGER_S: Final = 30.0
+PAUSE_S: Final = 2.0
+"""For how long what a refused client still sends is taken in: in all, and after the last of it."""
+
 _CONTINUATION, _BINARY = 0, 2
 _FIN, _MASKED = 0x80, 0x80
 
@@ -113,9 +117,35 @@ class PiecewiseProtocol(WebSocketsSansIOProtocol):
         super().__init__(*arguments, **named)
         self._splitter: Splitter | None = None
         self._sending = False
+        self._refused: float | None = None
+
+    def handle_parser_exception(self) -> None:
+        """Say why what came is refused, and take in what still comes: closed with some of it unread, the
+        connection would be reset, and the client might never read why."""
+        assert self.conn.close_sent is not None, "that is how it is found out"
+        code, reason = self.conn.close_sent.code, self.conn.close_sent.reason
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent, self._refused = True, self.loop.time()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        self._pass_over()
+
+    def _pass_over(self) -> None:
+        """Close after a pause in which nothing comes, or when it has been long enough."""
+        assert self._refused is not None, "only what is refused is passed over"
+        if self.close_timer is not None:
+            self.close_timer.cancel()
+        rest_s = min(PAUSE_S, self._refused + LINGER_S - self.loop.time())
+        self.close_timer = self.loop.call_later(max(rest_s, 0.0), self.transport.close)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data if self._splitter is None else self._splitter.feed(data))
+        if self._refused is not None:
+            return self._pass_over()
+        return super().data_received(data if self._splitter is None else self._splitter.feed(data))
 
     def handle_bytes(self, event: Frame) -> None:
         if self._splitter is None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tidemill.store import Document, Done, Lease, Store, Write
 from tidemill.tasks.claim import Seat
 from tidemill.tasks.status import QUEUED, RUNNING, is_live
-from tidemill.tasks.task import TASKS, Task, body_of, task_of
+from tidemill.tasks.task import TASKS, Task, body_of, found_again, task_of
 from tidemill.worker.wire import TaskRef
 
 PATIENCE = 10
@@ -102,6 +102,7 @@ async def _write_down(
 
 
 def _resumed(task: Task, node: str, worker: str, now: int) -> Task:
+    task = found_again(task)
     begun = now if task.begun is None else task.begun
     return replace(
         task, status=RUNNING, node=node, worker=worker, begun=begun, not_before=None, reason=None, mtime=now

@@ -33,7 +33,7 @@ from tidemill.tasks.queue import QUEUES, Queue, list_queues
 from tidemill.tasks.registry import SIGNALS, Registry
 from tidemill.tasks.remote.adoption import adopt
 from tidemill.tasks.remote.jobs import PASSED_ON, Jobs
-from tidemill.tasks.remote.link import Enrolment, Link
+from tidemill.tasks.remote.link import Enrolment, Link, stuck_after_s
 from tidemill.tasks.remote.roster import KICKS, Roster, asked_to_leave, others_at, seen_of
 from tidemill.tasks.remote.session import POLICY, RESTART, Assigned, Rules
 from tidemill.tasks.rounds import lasting
@@ -68,8 +68,11 @@ RECHECK_S = 30.0
 
 SLACK_MS = 200
 LOGS_CHARACTERS = 64 * 1024
+INFO_CHARACTERS = 4000
+"""How much is kept of logs, their end, and of the words of a report or a failure, their beginning."""
+
 REASON_CHARACTERS = 200
-"""How much of the reason of a failure the node's log has; the task has all of it."""
+"""How much of the reason of a failure the node's log has; the task has more."""
 
 KICKED = 4000
 LEAVING = "this node is leaving; connect again, to any other"
@@ -301,7 +304,8 @@ class Dispatch(Service):
             await link.close(RESTART, LEAVING)
             return Enrolment(refused=LEAVING)
         number = worker.session or new_token()
-        kept = await self._keep(link, worker, number) if worker.tasks else ()
+        await self._replace(link, worker, number)
+        kept = await self._keep(link, worker) if worker.tasks else ()
         self._links[link] = await self._time.now()
         self._some_links.set()
         if not self._queues:
@@ -309,14 +313,21 @@ class Dispatch(Service):
         log.info("worker.came", worker=worker.id, name=worker.name, queue=link.queue, kept=len(kept))
         return Enrolment(number, kept)
 
-    async def _keep(self, link: Link, worker: wire.Registered, number: str) -> tuple[Assigned, ...]:
+    async def _replace(self, link: Link, worker: wire.Registered, number: str) -> None:
+        """Close the last connection of a worker that has come again. What was sent there and never reached
+        the worker goes to others."""
+        for other in [one for one in self._links if one is not link and one.session.session == number]:
+            self._links.pop(other)
+            brought = {ref.task for ref in worker.tasks}
+            missed = [held for held in self.jobs.all_of(other) if held.key not in brought]
+            self.jobs.reset(other, missed, "it came again without it", leaving=False)
+            with contextlib.suppress(ConnectionError):
+                await other.close(RESTART, "the worker has come again over another connection")
+
+    async def _keep(self, link: Link, worker: wire.Registered) -> tuple[Assigned, ...]:
         """Those of its tasks that the worker goes on with, each under the fence that it has now."""
         if self._stale or link.queue not in self._queues:
             await self._refresh()
-        for other in [one for one in self._links if one is not link and one.session.session == number]:
-            self._links.pop(other)
-            with contextlib.suppress(ConnectionError):
-                await other.close(RESTART, "the worker has come again over another connection")
         here = [ref for ref in worker.tasks if self.jobs.has(ref)]
         sent = self._clock()
         others = [ref for ref in worker.tasks if ref not in here]
@@ -324,12 +335,12 @@ class Dispatch(Service):
         queue = self._queues[link.queue]
         for found, lease in adopted:
             held = self.jobs.hold(found, queue, lease.term, sent)
-            held.begun, held.noted = sent, True
+            self.jobs.resumed(held, await self._time.now())
         refs = [*here, *(TaskRef(found.key, lease.term) for found, lease in adopted)]
         for ref in refs:
             self.jobs.give(self.jobs.held[ref.task], link)
         now = self._clock()
-        return tuple(Assigned(ref, now, now, queue.policy.stuck_s) for ref in refs)
+        return tuple(Assigned(ref, now, now, stuck_after_s(queue.policy)) for ref in refs)
 
     def free(self, link: Link) -> None:
         """The worker would take a job."""
@@ -349,7 +360,8 @@ class Dispatch(Service):
         if held is not None:
             before = held.progress or held.task.progress or Progress()
             held.progress = Progress(
-                before.percent if percent is None else percent, before.info if info is None else info
+                before.percent if percent is None else percent,
+                before.info if info is None else info[:INFO_CHARACTERS],
             )
             self._show(link)
 
@@ -373,7 +385,7 @@ class Dispatch(Service):
             return await link.settle(ref, False, PASSED_ON)
         self._roster.count(link.worker.id, link.worker.name, failed=1)
         logs = None if logs is None else logs[-LOGS_CHARACTERS:]
-        reason = info or "the worker failed at it"
+        reason = info[:INFO_CHARACTERS] if info else "the worker failed at it"
         log.info("job.failed", task=ref.task, worker=link.worker.id, reason=reason[:REASON_CHARACTERS])
         return self.jobs.answered(held, Finished(FAILED, stderr=logs, reason=reason))
 

@@ -101,10 +101,20 @@ class Jobs:
 
     def begun(self, held: Held) -> None:
         """Its worker has all of it."""
-        held.begun = self._clock()
+        self._run(held, 0.0)
+
+    def resumed(self, held: Held, now: int) -> None:
+        """Its worker has had all of it since before it was ours; `now` is the store's time."""
+        held.noted = True
+        self._run(held, max(now - (held.task.begun or now), 0) / 1000)
+
+    def _run(self, held: Held, since_s: float) -> None:
+        """It has run for so long, and for no longer than its queue allows."""
+        held.begun = self._clock() - since_s
         timeout_s = held.queue.policy.timeout_s
         if timeout_s is not None:
-            asyncio.get_running_loop().call_later(timeout_s, self._overdue, held, timeout_s)
+            rest_s = max(timeout_s - since_s, 0.0)
+            asyncio.get_running_loop().call_later(rest_s, self._overdue, held, timeout_s)
 
     def has(self, ref: TaskRef) -> bool:
         """Whether that attempt is in our hands, and not at its end."""
@@ -123,9 +133,10 @@ class Jobs:
     # Ending
 
     def end(self, held: Held, event: Event) -> None:
-        """Write its last move down soon."""
-        held.ending = True
-        self.ledger.put(held, event)
+        """Write its last move down soon. What is said of it after that counts for nothing."""
+        if not held.ending:
+            held.ending = True
+            self.ledger.put(held, event)
 
     def answered(self, held: Held, event: Finished) -> None:
         """Write down what a worker made of it, and then tell the worker what became of that."""

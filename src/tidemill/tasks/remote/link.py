@@ -1,6 +1,7 @@
 """A worker's connection: its session, its socket, and what passes between them and the dispatcher."""
 
 import asyncio
+import contextlib
 import hashlib
 from typing import Any, BinaryIO, Protocol
 
@@ -12,6 +13,7 @@ from tidemill.store.blobs import BlobError, BlobRef
 from tidemill.tasks.blobs import Shelves, inline_content
 from tidemill.tasks.held import Held
 from tidemill.tasks.intake import Intake
+from tidemill.tasks.policy import Policy
 from tidemill.tasks.remote import session as sessions
 from tidemill.tasks.remote.session import Assigned, Rules, Session
 from tidemill.tasks.remote.uploads import Uploads, result_name
@@ -125,6 +127,7 @@ class Link:
             try:
                 stream, piece = wire.from_chunk(message)
                 await self._uploads.put(stream, piece)
+                self._passed()
             except wire.BadMessage as error:
                 await self.close(sessions.POLICY, str(error))
             except (BlobError, OSError) as error:
@@ -160,6 +163,7 @@ class Link:
                 return await self.heard(piece)
             self._arriving = Intake(self._shelves, result_name(self.session.tasks[0].ref))
         await self._arriving.write(piece)
+        self._passed()
         if not more:
             self._arrived = await self._arriving.finish()
             size = self._arriving.size
@@ -182,7 +186,15 @@ class Link:
                 async with asyncio.timeout(max(self._due - self._clock(), 0.0)):
                     await self._changed.wait()
             except TimeoutError:
-                await self._do(sessions.ticked(self.session, self._clock(), self._rules))
+                await self._tick()
+
+    async def _tick(self) -> None:
+        """What cannot be said, as the worker reads nothing, is left unsaid once something else is due."""
+        step = sessions.ticked(self.session, self._clock(), self._rules)
+        rest_s = sessions.due(step[0], self._rules) - self._clock()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(rest_s if rest_s > 0 else None):
+                await self._do(step)
 
     async def forget(self) -> None:
         """What had not come whole when the connection ended is of no use."""
@@ -248,12 +260,14 @@ class Link:
         source = await asyncio.to_thread(blobs.open, ref)
         try:
             async with self._sending:
-                self._assign(held)
+                self._assign(held, whole=False)
                 sent = 0
                 while sent < ref.size:
                     content = await asyncio.to_thread(source.read, PIECE_BYTES)
                     sent += len(content)
                     await self._socket.send_bytes(content, more=sent < ref.size)
+                    self._passed()
+                self._become(sessions.sent(self.session, TaskRef(held.key, held.grant.term), self._clock()))
         finally:
             source.close()
 
@@ -276,15 +290,20 @@ class Link:
         while content := await asyncio.to_thread(source.read, wire.CHUNK_BYTES):
             digest.update(content)
             await self._socket.send_bytes(wire.chunk(stream, content))
+            self._passed()
         await self._socket.send_text(wire.encoded(wire.StreamEnded(stream, digest.hexdigest())))
 
-    def _assign(self, held: Held) -> None:
+    def _assign(self, held: Held, *, whole: bool = True) -> None:
         if self.closed:
             raise ConnectionError("the worker is gone")
         ref = TaskRef(held.key, held.grant.term)
-        stuck_s = held.queue.policy.stuck_s if held.queue.policy.stuck != "ignore" else None
-        self._become(sessions.given(self.session, ref, self._clock(), stuck_s))
+        stuck_s = stuck_after_s(held.queue.policy)
+        self._become(sessions.given(self.session, ref, self._clock(), stuck_s, whole=whole))
         self._reserved.discard(held.key)
+
+    def _passed(self) -> None:
+        """A piece of content has come or gone: who takes long to send or to read is not stuck."""
+        self._become(sessions.alive(self.session, self._clock()))
 
     def _become(self, session: Session) -> None:
         self.session = session
@@ -382,6 +401,11 @@ class Link:
         else:
             await self._desk.succeeded(self, ref, value)
             await self._do(sessions.finished(self.session, ref, self._clock()))
+
+
+def stuck_after_s(policy: Policy) -> float | None:
+    """After how long without a sign a job counts as stuck; None where that is not wanted."""
+    return None if policy.stuck == "ignore" else policy.stuck_s
 
 
 def _given(held: Held, **content: Any) -> wire.TaskGiven:

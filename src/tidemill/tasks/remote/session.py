@@ -8,6 +8,7 @@ it and the effects that whoever has the socket carries out, in order. A plain wo
 payloads and questions for its status.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -33,7 +34,8 @@ class Rules(Struct, frozen=True):
 
 
 class Assigned(Struct, frozen=True):
-    """A task that the worker has. `sign` is when it last showed that it is at it, or alive.
+    """A task that the worker has since `given`, if all of it was sent. `sign` is when it last showed that it
+    is at it, or alive.
 
     One that is `abandoned` is wanted by nobody any more, but a plain worker cannot be told.
     """
@@ -198,7 +200,7 @@ def _understood(session: Session, message: wire.FromWorker, now: float) -> Step:
         case wire.Result():
             return _result(session, message, now)
         case wire.StreamEnded(stream, digest):
-            return _alive(session, now), (StreamDone(stream, digest),)
+            return alive(session, now), (StreamDone(stream, digest),)
 
 
 def heard_bytes(session: Session, size: int, content: bytes, now: float) -> Step:
@@ -232,10 +234,18 @@ def refused(session: Session, reason: str) -> Session:
     return replace(session, refused=reason)
 
 
-def given(session: Session, ref: TaskRef, now: float, stuck_s: float | None) -> Session:
-    """It is sent a task."""
-    task = Assigned(ref, now, now, stuck_s)
+def given(
+    session: Session, ref: TaskRef, now: float, stuck_s: float | None, *, whole: bool = True
+) -> Session:
+    """It is sent a task; unless that is `whole`, it has it only once `sent` says so."""
+    task = Assigned(ref, now if whole else math.inf, now, stuck_s)
     return replace(session, tasks=(*session.tasks, task), served=True, asked=None)
+
+
+def sent(session: Session, ref: TaskRef, now: float) -> Session:
+    """All of the task was sent."""
+    tasks = tuple(replace(one, given=now) if one.ref == ref else one for one in session.tasks)
+    return replace(session, tasks=tasks)
 
 
 def withdrawn(session: Session, ref: TaskRef, reason: str, now: float) -> Step:
@@ -283,14 +293,15 @@ def ticked(session: Session, now: float, rules: Rules) -> Step:
             return session, ()
         return session, (Close(POLICY, session.refused or f"not registered within {rules.grace_s:g} s"),)
     if not session.session:
-        return session, ()
+        late = now >= session.opened + rules.old_s
+        return session, (Close(TROUBLE, "the store did not answer in time; connect again"),) if late else ()
     stuck = [
         Stuck(task.ref, now - task.sign)
         for task in session.tasks
         if task.stuck_s is not None and not task.abandoned and now >= task.sign + task.stuck_s
     ]
     if stuck:
-        session = _alive(session, now)  # it is told once, and then again after as long a time
+        session = alive(session, now)  # it is told once, and then again after as long a time
     if now < _ask_at(session, rules):
         return session, stuck
     return replace(session, asked=now), (*stuck, _ASK)
@@ -298,7 +309,7 @@ def ticked(session: Session, now: float, rules: Rules) -> Step:
 
 def _status(session: Session, status: int, now: float) -> Step:
     asked = session.asked
-    session = replace(_alive(session, now), asked=None, spoke=now, free=status == wire.READY)
+    session = replace(alive(session, now), asked=None, spoke=now, free=status == wire.READY)
     if not session.free:
         return session, (Occupied(),)
     effects: list[Effect] = []
@@ -315,7 +326,7 @@ def _progress(session: Session, message: wire.Progress, now: float) -> Step:
     ref = _meant(session, message.task, message.fence)
     if ref is None:
         return session, (Dropped("progress of no task that it has"),)
-    return _alive(session, now), (Progressed(ref, message.percent, message.info),)
+    return alive(session, now), (Progressed(ref, message.percent, message.info),)
 
 
 def _failed(session: Session, message: wire.Failed, now: float) -> Step:
@@ -330,13 +341,13 @@ def _failed(session: Session, message: wire.Failed, now: float) -> Step:
     if message.task is None or message.fence is None:
         return session, (Close(POLICY, "a failure must name its task and fence"),)
     ref = TaskRef(message.task, message.fence)
-    session, then = finished(_alive(session, now), ref, now)
+    session, then = finished(alive(session, now), ref, now)
     return session, (Failure(ref, message.info, message.logs), *then)
 
 
 def _result(session: Session, message: wire.Result, now: float) -> Step:
     ref = TaskRef(message.task, message.fence)
-    session = _alive(session, now)
+    session = alive(session, now)
     if message.content is not None:
         try:
             content = wire.content_of(message.content)
@@ -362,8 +373,8 @@ def _idle(session: Session, now: float) -> tuple[Session, tuple[Effect, ...]]:
     return replace(session, tasks=(), free=False, asked=now, spoke=now), (_ASK,)
 
 
-def _alive(session: Session, now: float) -> Session:
-    """A word from the worker is a sign of life for all it has."""
+def alive(session: Session, now: float) -> Session:
+    """A word from the worker, or a piece of content that passed, is a sign of life for all it has."""
     if not session.tasks:
         return session
     return replace(session, tasks=tuple(replace(one, sign=now) for one in session.tasks))

@@ -1,12 +1,14 @@
 """Frames that are cut before they are parsed, and messages in pieces through a real server."""
 
+import asyncio
+import socket
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 from websockets.client import ClientProtocol
-from websockets.frames import Frame, Opcode
+from websockets.frames import Close, Frame, Opcode
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
@@ -99,3 +101,33 @@ async def test_a_message_comes_and_goes_in_pieces_and_is_one_to_the_client() -> 
 
     assert max(pieces) == PIECE_BYTES
     assert pieces[-1] == 5
+
+
+def sent_without_reading(address: str, size: int) -> Close | None:
+    """How a server closes, to a client that reads nothing before it has sent a message of that size."""
+    host, port = address.split(":")
+    client = ClientProtocol(parse_uri(f"ws://{address}/"))
+    with socket.create_connection((host, int(port)), timeout=30) as line:
+        client.send_request(client.connect())
+        line.sendall(b"".join(client.data_to_send()))
+        while client.state is not OPEN:
+            client.receive_data(line.recv(4096))
+        client.send_binary(bytes(size))
+        line.sendall(b"".join(client.data_to_send()))
+        while client.close_rcvd is None and (data := line.recv(4096)):
+            client.receive_data(data)
+    return client.close_rcvd
+
+
+async def test_who_sends_too_much_is_told_so_however_much_is_still_on_its_way() -> None:
+    async def hear(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept", "pieces": True})
+        while (await receive())["type"] == "websocket.receive":
+            pass
+
+    async with served(hear, Settings(worker_message_mb=1)) as address:
+        close = await asyncio.to_thread(sent_without_reading, address, 50 * 2**20)
+
+    assert close is not None
+    assert (close.code, "exceeds limit" in close.reason) == (1009, True)

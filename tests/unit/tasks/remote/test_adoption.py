@@ -12,11 +12,13 @@ from tidemill.cluster.keeper import Keeper
 from tidemill.store import Outcome, OutcomeUnknown, Store, Unavailable, Write
 from tidemill.tasks.blobs import inline_value
 from tidemill.tasks.order import Order
+from tidemill.tasks.queue import update_queue
 from tidemill.tasks.recovery import Recovery
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.remote import dispatch as dispatching
 from tidemill.tasks.remote.dispatch import Dispatch
-from tidemill.tasks.status import CANCELLED, QUEUED, RUNNING, SUCCEEDED
+from tidemill.tasks.remote.roster import get_worker
+from tidemill.tasks.status import CANCELLED, QUEUED, RUNNING, SUCCEEDED, TERMINATED
 from tidemill.tasks.task import TASKS
 from tidemill.worker import wire
 from unit.tasks.remote.played import Ended, Worker, at_work, dispatching_on, ended, submit, until
@@ -105,6 +107,56 @@ class TestWorkersThatComeBack:
             assert (await again.expect(8))["accepted"]
         task = (await registry.get(key))[1]
         assert (task.status, task.attempt, task.errors) == (SUCCEEDED, 1, 0)
+
+    async def test_what_it_does_not_bring_along_is_given_out_anew_though_its_last_connection_seems_open(
+        self, dispatch: Dispatch, registry: Registry
+    ) -> None:
+        worker = await Worker(dispatch, "w1", plain=False).register(slots=2)
+        session = (await worker.expect(6))["session"]
+        keys = [await submit(registry), await submit(registry)]
+        given = [await worker.expect(7), await worker.expect(7)]
+        again = await Worker(dispatch, "w1", plain=False).register(
+            slots=2, session=session, tasks=[{"task": keys[0], "fence": given[0]["fence"]}]
+        )
+        [kept] = (await again.expect(6))["kept"]
+        assert (kept["task"], (await again.expect(7))["task"]) == (keys[0], keys[1])
+
+    async def test_one_that_comes_back_with_nothing_is_not_gone_when_its_last_connection_ends(
+        self, dispatch: Dispatch, registry: Registry, store: Store
+    ) -> None:
+        worker, key, _ = await at_work(dispatch, registry)
+        again = await Worker(dispatch, "w1", plain=False).register(session=worker.link.session.session)
+        await again.expect(6)
+        assert (await again.expect(7))["task"] == key
+        worker.gone()
+        await dispatch._roster.flush()
+        record = await get_worker(store, "w1")
+        assert record is not None
+        assert [(one.state, one.gone) for one in record.sessions.values()] == [("working", None)]
+
+    @pytest.mark.parametrize(("policy", "stuck_s"), [("ignore", None), ("requeue", 7.0)])
+    async def test_a_task_that_goes_on_is_stuck_only_where_its_queue_says_so(
+        self, dispatch: Dispatch, registry: Registry, store: Store, policy: str, stuck_s: float | None
+    ) -> None:
+        await update_queue(store, "jobs", {"policy": {"stuck": policy, "stuck_s": 7.0}})
+        worker, key, given = await at_work(dispatch, registry)
+        worker.gone()
+        again = await Worker(dispatch, "w1", plain=False).register(
+            tasks=[{"task": key, "fence": given["fence"]}]
+        )
+        assert [one.stuck_s for one in again.link.session.tasks] == [stuck_s]
+
+    async def test_a_task_that_goes_on_at_another_node_may_take_no_longer_in_all(
+        self, dispatch: Dispatch, registry: Registry, store: Store, tmp_path: Path
+    ) -> None:
+        await update_queue(store, "jobs", {"policy": {"timeout_s": 1.0, "attempts": 1}})
+        worker, key, given = await at_work(dispatch, registry)
+        async with dispatching_on(store, tmp_path, "n2") as other:
+            again = Worker(other, "w1", plain=False)
+            await again.register(tasks=[{"task": key, "fence": given["fence"]}])
+            assert (await again.expect(6))["kept"]
+            worker.gone()
+            assert (await until(registry, key, ended(TERMINATED))).reason == "it took longer than 1 s"
 
     async def test_a_result_is_taken_after_its_task_was_queued_again(
         self, dispatch: Dispatch, registry: Registry, monkeypatch: pytest.MonkeyPatch
@@ -206,4 +258,23 @@ class TestComingBackDuringRecovery:
             [kept] = (await again.expect(6))["kept"]
             await again.say(code=5, **kept, content=wire.inline(b"x"))
             assert (await again.expect(8))["accepted"]
-        assert (await registry.get(key))[1].result == inline_value(b"x")
+        task = (await registry.get(key))[1]
+        assert (task.result, task.attempt, task.crashes) == (inline_value(b"x"), 1, 0)
+
+    async def test_a_result_that_is_brought_after_its_node_was_lost_is_that_of_the_first_attempt(
+        self, dispatch: Dispatch, registry: Registry, store: Store, tmp_path: Path
+    ) -> None:
+        _, key, given = await at_work(dispatch, registry)
+        await dispatch.stop()
+        await store.release(TASKS, {key: given["fence"]})
+        await Recovery(store, "token-n2", Timing(5.0)).look()
+        lost = (await registry.get(key))[1]
+        async with dispatching_on(store, tmp_path, "n2") as other:
+            again = await Worker(other, "w1", plain=False).register()
+            await again.expect(6)
+            await again.say(code=5, task=key, fence=given["fence"], content=wire.inline(b"x"))
+            assert (await again.get()) == {"code": 2}
+            assert (await again.expect(8))["accepted"]
+        task = (await registry.get(key))[1]
+        assert (lost.attempt, lost.crashes, lost.lost) == (1, 1, True)
+        assert (task.attempt, task.crashes, task.lost) == (1, 0, False)

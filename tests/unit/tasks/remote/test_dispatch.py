@@ -81,6 +81,19 @@ class TestPlainWorkers:
         assert task.progress is not None
         assert (task.status, task.progress.percent, task.progress.info) == (RUNNING, 40, "there")
 
+    async def test_words_without_end_are_cut_and_cost_nobody_a_job(
+        self, dispatch: Dispatch, registry: Registry
+    ) -> None:
+        worker = await Worker(dispatch, "w1", plain=True).register()
+        key = await submit(registry)
+        await worker.job()
+        await worker.say(code=3, percent=None, info="there" * 2**20)
+        task = await until(registry, key, lambda task: task.progress is not None)
+        assert task.progress is not None
+        assert (task.errors, task.progress.info) == (0, "there" * 800)
+        await worker.say(code=4, info="no" * 2**22, logs=None)
+        assert (await until(registry, key, lambda task: task.errors == 1)).reason == "no" * 2000
+
     async def test_a_job_that_one_failed_at_goes_to_another_and_after_the_others(
         self, dispatch: Dispatch, registry: Registry
     ) -> None:
@@ -132,6 +145,29 @@ class TestPlainWorkers:
         task = await until(registry, key, ended(SUCCEEDED))
         assert (task.crashes, task.attempt) == (1, 2)
 
+    async def test_a_job_of_one_that_went_away_while_it_was_sent_is_given_back_once(
+        self, dispatch: Dispatch, registry: Registry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = await Worker(dispatch, "w1", plain=True).register()
+        begun, gone = asyncio.Event(), asyncio.Event()
+
+        async def send_bytes(content: bytes, *, more: bool = False) -> None:
+            begun.set()
+            await gone.wait()
+            raise ConnectionError("gone")
+
+        monkeypatch.setattr(first, "send_bytes", send_bytes)
+        key = await submit(registry, b"x")
+        serving = asyncio.create_task(first.job())
+        await begun.wait()
+        gone.set()
+        first.gone()
+        serving.cancel()
+        second = await Worker(dispatch, "w2", plain=True).register()
+        async with asyncio.timeout(20):
+            assert await second.job() == b"x"
+        assert (await registry.get(key))[1].crashes == 1
+
     async def test_a_cancelled_job_is_taken_away_and_its_result_dropped(
         self, dispatch: Dispatch, registry: Registry, store: Store
     ) -> None:
@@ -174,6 +210,58 @@ class TestPlainWorkers:
             await worker.expect(99)
         assert worker.closed is not None
         assert worker.closed[0] == dispatching.KICKED
+
+    @pytest.mark.parametrize("plain", [True, False])
+    async def test_a_job_whose_worker_does_not_read_it_goes_to_another(
+        self,
+        dispatch: Dispatch,
+        registry: Registry,
+        store: Store,
+        plain: bool,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        await update_queue(store, "jobs", {"policy": {"stuck_s": 1.0}})
+        worker = await Worker(dispatch, "w1", plain=plain).register()
+        full = asyncio.Event()
+
+        async def blocked(*_: object, **__: object) -> None:
+            full.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(worker, "send_bytes", blocked)
+        value = await dispatch.shelves.put("tasks/x/payload", bytes(2_000_000))
+        key, _ = await registry.submit(Order(queue="jobs", payload=value))
+        await worker.expect(2) if plain else await worker.expect(6)
+        await worker.say(code=1, status=1)
+        await full.wait()
+        monkeypatch.setattr(worker, "send_text", blocked)
+        task = await until(registry, key, lambda task: task.crashes == 1)
+        assert "no sign of it from worker w1" in (task.reason or "")
+
+    @pytest.mark.parametrize("plain", [True, False])
+    async def test_content_that_passes_is_a_sign_of_life(
+        self, dispatch: Dispatch, registry: Registry, plain: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        value = await dispatch.shelves.put("tasks/x/payload", bytes(2_000_000))
+        key, _ = await registry.submit(Order(queue="jobs", payload=value))
+        worker = await Worker(dispatch, "w1", plain=plain).register()
+        signs: list[None] = []
+        passed = worker.link._passed
+        monkeypatch.setattr(worker.link, "_passed", lambda: signs.append(passed()))
+        if plain:
+            await worker.job()
+        else:
+            await worker.expect(6)
+            given = await worker.expect(7)
+            while isinstance(await worker.get(), bytes):
+                pass
+            await worker.say(code=5, task=key, fence=given["fence"], stream=1, size=2_000_000)
+        assert len(signs) == (2 if plain else 8)  # a sign for each piece
+        [before] = worker.link.session.tasks
+        worker.link._clock = lambda: before.sign + 500
+        await worker.link.heard_piece(b"\0\0\0\1" + bytes(1000), more=True)
+        [after] = worker.link.session.tasks
+        assert after.sign == before.sign + 500
 
     async def test_a_worker_that_is_kicked_is_closed(self, dispatch: Dispatch, store: Store) -> None:
         worker = await Worker(dispatch, "w1", plain=True).register()

@@ -57,6 +57,22 @@ class TestRegistration:
         _, effects = sessions.enrolled(session, "s", (), 100, 0.1)
         assert effects == (Send(wire.Welcome("s", 100)), ASK)
 
+    @pytest.mark.parametrize(
+        ("fields", "reason"),
+        [
+            ({"session": "s" * 201}, "session must be what the last welcome gave"),
+            ({"tasks": [{"task": "", "fence": 1}]}, "tasks must be those that it was given"),
+            ({"tasks": [{"task": "a\0", "fence": 1}]}, "tasks must be those that it was given"),
+            ({"tasks": [{"task": "a" * 201, "fence": 1}]}, "tasks must be those that it was given"),
+        ],
+    )
+    def test_one_that_brings_what_no_node_can_have_given_it_is_closed(
+        self, fields: dict[str, object], reason: str
+    ) -> None:
+        hello = {"code": 0, "name": "n", "id": "w", "token": "t", **fields}
+        _, effects = sessions.heard(opened(plain=False), json.dumps(hello), 1.0)
+        assert reason_of(effects) == reason
+
     def test_who_does_not_register_in_time_is_closed(self) -> None:
         session = opened()
         assert sessions.due(session, RULES) == 0.5
@@ -77,6 +93,13 @@ class TestRegistration:
 
     def test_bytes_first_close(self) -> None:
         assert "registration" in reason_of(sessions.heard_bytes(opened(), 1, b"x", 0.1)[1])
+
+    def test_one_that_the_store_says_nothing_of_is_closed_in_the_end(self) -> None:
+        session, _ = said(opened(), 0.1, code=0, name="n", id="w", token="t")
+        assert sessions.ticked(session, 59.0, RULES)[1] == ()
+        [close] = sessions.ticked(session, sessions.due(session, RULES), RULES)[1]
+        assert isinstance(close, Close)
+        assert close.code == sessions.TROUBLE
 
     def test_a_second_registration_closes(self) -> None:
         assert reason_of(said(ready(), code=0, name="n", id="w", token="t")[1]) == "registered already"
@@ -119,6 +142,15 @@ class TestStatus:
         session, effects = said(session, 101.0, code=1, status=1)
         assert [type(one) for one in effects] == [sessions.Lapsed, sessions.Free]
         assert session.tasks == ()
+
+    def test_one_that_was_not_sent_all_of_it_yet_has_lost_nothing(self) -> None:
+        session = sessions.given(ready(), A, 1.0, 600.0, whole=False)
+        session, asked = sessions.ticked(session, 20.0, RULES)
+        session, effects = said(session, 21.0, code=1, status=1)
+        assert (asked, effects, session.room) == ((ASK,), (), 0)
+        session, _ = sessions.ticked(sessions.sent(session, A, 30.0), 50.0, RULES)
+        _, effects = said(session, 51.0, code=1, status=1)
+        assert [type(one) for one in effects] == [sessions.Lapsed, sessions.Free]
 
     def test_one_whose_word_crossed_the_payload_has_not(self) -> None:
         session, effects = said(at_work(), 1.1, code=1, status=1)

@@ -87,10 +87,16 @@ async def checked_type(context: NodeContext, name: str) -> str:
 
 
 async def _job(context: NodeContext, name: str) -> Found:
-    """The job of that id or key. A task of another kind is none: its payload is not for everybody."""
+    """The job of that id or key, also of a type that was deleted.
+
+    A task of another kind is none: its payload is not for everybody.
+    """
     found = await context.tasking.registry.get(name)
     try:
         await checked_type(context, found[1].queue)
-    except (BadJob, NoSuchQueue) as error:
+    except NoSuchQueue as error:
+        if found[1].batch is None:  # only jobs are in batches
+            raise NotFound(f"task {found[0]} is no job: {error}") from error
+    except BadJob as error:
         raise NotFound(f"task {found[0]} is no job: {error}") from error
     return found

@@ -388,6 +388,19 @@ async def test_a_task_of_another_kind_is_no_job(node: StillNode, client: Client)
     assert (await client.delete("/api/jobs/call")).status_code == 404
 
 
+async def test_a_job_whose_type_was_deleted_is_still_there(node: StillNode, client: Client) -> None:
+    await submit(client, b"x", "/thumbs", key="cat")
+    await finish(node, "thumbs", Finished(SUCCEEDED, {"base64": "eA=="}))
+    await node.tasking.registry.submit(Order(queue="calls", payload={"base64": "eA=="}, key="call"))
+    await node.tasking.registry.cancel("call")
+    for queue in ("thumbs", "calls"):
+        await node.tasking.registry.delete_queue(queue)
+
+    assert (await client.get("/api/jobs/cat/result")).content == b"x"
+    assert (await client.get("/api/jobs/call")).status_code == 404
+    assert (await client.delete("/api/jobs/cat")).status_code == 202
+
+
 async def test_a_producer_may_submit_and_not_look(store: Store, make_client: MakeClient) -> None:
     _, secret = await create_token(store, "feeder", [Role.PRODUCER])
     _, eyes = await create_token(store, "eyes", [Role.VIEWER])
