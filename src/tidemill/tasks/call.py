@@ -7,9 +7,11 @@ outcomes are read only by the one who sent the call.
 
 import io
 import pickle
+import sys
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import cloudpickle
@@ -95,13 +97,19 @@ def origin_of(payload: bytes) -> Origin | None:
 
 
 def run(payload: bytes) -> tuple[int, bytes]:
-    """Do the call; a status and the outcome. Never raises what the function raises, `SystemExit` included."""
+    """Do the call; a status and the outcome. Never raises what the function raises, `SystemExit` included.
+
+    The traceback goes to standard error too, for those who see the task and not the outcome.
+    """
     try:
         call = _call.decode(payload)
         args, kwargs = pickle.loads(call.arguments)
         return SUCCEEDED, returned(_function(call.function)(*args, **kwargs))
     except BaseException as error:
-        return FAILED, _encode(_raised(error))
+        outcome = _raised(error)
+        with suppress(Exception):  # the function may have closed it, or put another in its place
+            sys.stderr.write(outcome.text)
+        return FAILED, _encode(outcome)
 
 
 def returned(value: Any) -> bytes:

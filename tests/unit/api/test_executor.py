@@ -89,8 +89,10 @@ def test_what_a_function_returns_comes_back(client: Client) -> None:
 
 
 def test_what_a_function_raises_comes_back_with_its_traceback(client: Client) -> None:
-    error = client.submit(divide, 0).exception(60)
+    future = client.submit(divide, 0)
+    error = future.exception(60)
 
+    assert "in divide" in task_of(client.url, future.id).stderr
     assert isinstance(error, ZeroDivisionError)
     assert isinstance(error.__cause__, RemoteTraceback)
     assert "in divide" in str(error.__cause__)
