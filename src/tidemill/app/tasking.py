@@ -19,6 +19,7 @@ from tidemill.tasks.blobs import Shelves, announce_blobs
 from tidemill.tasks.chains import Chains
 from tidemill.tasks.claim import Choice, Seat
 from tidemill.tasks.execution import Execution, Place
+from tidemill.tasks.forsaken import Forsaken
 from tidemill.tasks.handlers import Handlers
 from tidemill.tasks.held import Held
 from tidemill.tasks.keeping import Keeping
@@ -86,6 +87,7 @@ class Tasking:
             "balance": Balancer(store, fence, balance).lead,
             "retention": Retention(self.registry, fence).lead,
             "chains": Chains(self.registry).lead,
+            "forsaken": Forsaken(self.registry).lead,
             "leftovers": Leftovers(self.registry).lead,
         }
         self._duties = [Duty(duty, lead) for duty, lead in leading.items()]

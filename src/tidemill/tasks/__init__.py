@@ -35,6 +35,7 @@ Read in this order:
 - `strays`     what a node has claimed without knowing it
 - `execution`  the node's loop: claim, run, write down, let go
 - `recovery`   the leader's care: orphans, and tasks that become due
+- `forsaken`   the leader's end of tasks whose queue is gone
 - `retention`  the leader's removal of tasks that ended long ago
 - `leftovers`  the leader's removal of blobs that no task refers to
 - `rounds`     how the leader's work is done when there is cause, and only then

@@ -61,6 +61,9 @@ log = get_logger("tidemill.registry")
 SIGNALS = Collection("task_signals")
 """A document per node, written when one of its tasks is to be cancelled: the node looks at its tasks then."""
 
+UNENDED = (one_of("status", [QUEUED, *LIVE, BLOCKED]), lt("status", ORPHANED))
+"""Each is met by some of the tasks that have not ended, and together they are by all."""
+
 KNOWN_S = 1.0
 """For how long a queue is taken to be there without asking."""
 
@@ -264,7 +267,7 @@ class Registry:
 
     async def cancel_all(self, *where: Condition) -> Many:
         """Cancel every task that matches and has not ended."""
-        cancel = partial(self._change_batch, CancelAsked())
+        cancel = partial(self.change_these, event=CancelAsked())
         return await self._change_all(cancel, where, lambda task: not is_ended(task.status))
 
     async def retry_all(self, *where: Condition) -> Many:
@@ -309,11 +312,11 @@ class Registry:
     async def _retry_batch(self, documents: Sequence[Document]) -> int:
         """Queue those of them whose queue is still there. Returns how many were."""
         there = {queue.name for queue in await list_queues(self.store)}
-        return await self._change_batch(
-            RetryAsked(), [found for found in documents if task_of(found).queue in there]
+        return await self.change_these(
+            [found for found in documents if task_of(found).queue in there], RetryAsked()
         )
 
-    async def _change_batch(self, event: Event, documents: Sequence[Document]) -> int:
+    async def change_these(self, documents: Sequence[Document], event: Event) -> int:
         """Change these; those that somebody else changes meanwhile one by one. Returns how many were."""
         moved = [(found, await self._moved(task_of(found), event)) for found in documents]
         writes = [Write(TASKS, found.key, body_of(after), found.revision) for found, after in moved]
@@ -345,7 +348,7 @@ class Registry:
         queue = await get_queue(self.store, name)
         if name == DEFAULT:
             raise QueueInUse(f"queue {name!r} is always there; pause it instead")
-        for unended in (one_of("status", [QUEUED, *LIVE, BLOCKED]), lt("status", ORPHANED)):
+        for unended in UNENDED:
             if await self.count(eq("queue", name), unended, limit=1):
                 raise QueueInUse(f"queue {name!r} has tasks that wait or run; cancel them first")
         if await self.count(eq("queue", name), eq("status", SUCCEEDED), eq("rank", ONWARD), limit=1):
