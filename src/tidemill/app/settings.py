@@ -238,6 +238,11 @@ class Settings(BaseModel):
     log_level: Annotated[LogLevel, About("Least severe messages to log", "debug, info, warning or error")] = (
         "info"
     )
+    audit_keep_days: Annotated[
+        Annotated[int, Field(ge=1, le=36_500)] | None,
+        NUMBER_OR_NONE,
+        About("For how many days the audit log is kept", "a whole number from 1, or none for ever"),
+    ] = None
     allowed_hosts: Annotated[
         tuple[str, ...],
         listed(_HOST, lower=True),

@@ -67,11 +67,14 @@ def _checked(new: NewTask) -> NewTask:
 
 
 def check_payload(new: NewTask, queue: Queue) -> None:
-    """Raises `BadTask` for a function without code, and for code that no function is."""
+    """Raises `BadTask` for a function without code, for code that no function is, and for a function in a
+    batch: only jobs are in one, and more people may see their payloads."""
     if queue.kind == "function" and new.payload is None:
         raise BadTask(
             f"queue {queue.name!r} is of functions: its tasks need a `payload`; see tidemill.Executor"
         )
+    if queue.kind == "function" and new.batch is not None:
+        raise BadTask(f"queue {queue.name!r} is of functions, which are in no `batch`")
     if queue.kind == "plugin" and new.payload is not None:
         raise BadTask(f"queue {queue.name!r} runs a plugin, whose tasks have `params` and no `payload`")
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from tidemill.app.audit_retention import AuditRetention
 from tidemill.app.bind import is_loopback
 from tidemill.app.mask import masked
 from tidemill.app.settings import Settings
@@ -89,6 +90,7 @@ class Tasking:
             "chains": Chains(self.registry).lead,
             "forsaken": Forsaken(self.registry).lead,
             "leftovers": Leftovers(self.registry).lead,
+            "audit": AuditRetention(store, fence, settings.audit_keep_days).lead,
         }
         self._duties = [Duty(duty, lead) for duty, lead in leading.items()]
 

@@ -29,14 +29,12 @@ from tidemill.store import (
     Unavailable,
     Write,
     eq,
-    lt,
-    one_of,
 )
 from tidemill.tasks.errors import NoSuchBatch
 from tidemill.tasks.queue import Queue
-from tidemill.tasks.status import BLOCKED, LIVE, ORPHANED, QUEUED, is_ended, name_of
+from tidemill.tasks.status import is_ended, name_of
 from tidemill.tasks.storetime import StoreTime
-from tidemill.tasks.task import TASKS
+from tidemill.tasks.task import TASKS, UNENDED
 
 BATCHES = Collection("batches")
 
@@ -263,10 +261,9 @@ class Batches:
     async def _if_ended(self, queue: str, number: int) -> Batch | None:
         """The batch, if none of its tasks is still to be done: a cheaper question than how far all are."""
         mine = (eq("queue", queue), eq("batch", number))
-        if await self._store.count(TASKS, *mine, one_of("status", [QUEUED, *LIVE, BLOCKED]), limit=1):
-            return None
-        if await self._store.count(TASKS, *mine, lt("status", ORPHANED), limit=1):
-            return None
+        for unended in UNENDED:
+            if await self._store.count(TASKS, *mine, unended, limit=1):
+                return None
         return await self.get(queue, number)
 
     async def _batch(self, queue: str, seating: Seating, number: int) -> Batch:

@@ -12,6 +12,7 @@ import base64
 from collections.abc import Container, Iterable
 from typing import Any, BinaryIO
 
+from tidemill.base.ids import new_id
 from tidemill.base.log import get_logger
 from tidemill.store import Collection, Conflict, Store
 from tidemill.store.blobs import INLINE_LIMIT, BlobError, BlobRef, Blobs, open_blobs
@@ -27,8 +28,12 @@ PREFIX = "tasks"
 REFERRING = ("payload", "result", "stdout", "stderr")
 """What of a task may refer to a blob."""
 
+SIGNATURES = "stores"
+"""Below this name each store that has blobs in a place has signed there, by a blob of its own name."""
+
 PLACES = Collection("places")
 _BLOBS = "blobs"
+_SELF = "store"
 
 
 async def announce_blobs(store: Store, url: str) -> None:
@@ -43,6 +48,16 @@ async def announce_blobs(store: Store, url: str) -> None:
         pass  # somebody else just said it
 
 
+async def store_id(store: Store) -> str:
+    """What tells this store from all others. Made when it is first asked for, and the same ever after."""
+    while (found := await store.get(PLACES, _SELF)) is None:
+        try:
+            await store.create(PLACES, _SELF, {"id": new_id()})
+        except Conflict:
+            pass  # somebody else just made it
+    return str(found.body["id"])
+
+
 class Shelves:
     """The cluster's blobs, opened when first needed: at `url`, or where a node said that they are."""
 
@@ -55,8 +70,18 @@ class Shelves:
         """Raises `BadTask` when no node has said yet where blobs are."""
         if self._blobs is None:
             url = self._url or await self._announced()
-            self._blobs = await asyncio.to_thread(open_blobs, url, create=True)
+            blobs = await asyncio.to_thread(open_blobs, url, create=True)
+            await self._sign(blobs)
+            self._blobs = blobs
         return self._blobs
+
+    async def _sign(self, blobs: Blobs) -> None:
+        """Leave word that this store has blobs there. Where nothing can be written, it will have none."""
+        own = await store_id(self.store)
+        try:
+            await asyncio.to_thread(_leave_word, blobs, f"{SIGNATURES}/{own}")
+        except (BlobError, OSError) as error:
+            log.debug("blobs.not_signed", error=str(error))
 
     async def _announced(self) -> str:
         found = await self.store.get(PLACES, _BLOBS)
@@ -82,6 +107,11 @@ class Shelves:
             return known
         blobs = await self.open()
         return await asyncio.to_thread(blobs.read, BlobRef.from_json(value))
+
+
+def _leave_word(blobs: Blobs, name: str) -> None:
+    if blobs.find(name) is None:
+        blobs.put(name, name.encode())
 
 
 def inline_value(content: bytes) -> Any:

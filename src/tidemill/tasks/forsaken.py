@@ -8,9 +8,9 @@ from tidemill.base.log import get_logger
 from tidemill.cluster import Grant
 from tidemill.store import Condition, eq, gt
 from tidemill.tasks.queue import QUEUES, list_queues
-from tidemill.tasks.registry import UNENDED, Registry
+from tidemill.tasks.registry import Registry
 from tidemill.tasks.rounds import rounds
-from tidemill.tasks.task import TASKS, CancelAsked
+from tidemill.tasks.task import TASKS, UNENDED, CancelAsked
 
 log = get_logger("tidemill.forsaken")
 

@@ -24,7 +24,7 @@ from tidemill.store import Claim, Collection, Document, Store, Term, Write
 from tidemill.tasks.errors import IllegalMove, KeyTaken, NoSuchQueue, NoSuchTask
 from tidemill.tasks.idle import ensure_queue
 from tidemill.tasks.order import Order, handler_key
-from tidemill.tasks.queue import Queue, get_queue, update_queue
+from tidemill.tasks.queue import LEADER_QUEUE, Queue, get_queue, update_queue
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.status import CANCELLED, FAILED, ORPHANED, TERMINATED, is_ended
 from tidemill.tasks.task import TASKS, Task, task_of
@@ -42,9 +42,6 @@ SLACK_S = 0.05
 """How long after a lease has run out it is looked at: it may just be renewed."""
 
 REST_S = 300.0
-
-LEADER_QUEUE = "leader"
-"""The queue of functions that run on whichever node leads. It is made when it is first needed."""
 
 TOO_LATE = "it had not ended in time"
 

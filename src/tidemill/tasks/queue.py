@@ -33,6 +33,9 @@ MOST = 1_000_000
 DEFAULT = "default"
 """The queue of remote jobs that are of no type."""
 
+LEADER_QUEUE = "leader"
+"""The queue of functions that run on whichever node leads. It is made when it is first needed."""
+
 LEAST_KEEP_S = 60.0
 """Whoever waits for a task, or may order it once more, must have the time to see how it ended."""
 
@@ -102,6 +105,10 @@ def checked(queue: Queue) -> Queue:
         (not _NAME.fullmatch(queue.name), "name must be letters, digits, '.', '_', ':' and '-', at most 100"),
         (queue.kind == "plugin" and not queue.plugin, "name and plugin are required"),
         (queue.kind != "plugin" and queue.plugin is not None, f"a {queue.kind} queue has no plugin"),
+        (
+            queue.name == LEADER_QUEUE and queue.kind != "function",
+            "that name is for functions that run on the node that leads",
+        ),
         (not _is_bound(queue.threads), f"threads must be a non-negative integer up to {MOST:,}, or null"),
         (bool(set(queue.nodes) & set(queue.not_nodes)), "nodes and not_nodes name the same node"),
         (

@@ -28,8 +28,6 @@ from tidemill.store import (
     Store,
     Write,
     eq,
-    lt,
-    one_of,
 )
 from tidemill.tasks.batches import Batches
 from tidemill.tasks.blobs import Shelves, drop_blobs, drop_unmade
@@ -40,11 +38,12 @@ from tidemill.tasks.pieces import remove_pieces
 from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import DEFAULT, QUEUES, RETIRED, Queue, get_queue, list_queues
 from tidemill.tasks.schedules import list_schedules
-from tidemill.tasks.status import BLOCKED, LIVE, ORPHANED, QUEUED, SUCCEEDED, is_ended, is_live, is_parked
+from tidemill.tasks.status import LIVE, QUEUED, SUCCEEDED, is_ended, is_live, is_parked
 from tidemill.tasks.storetime import StoreTime
 from tidemill.tasks.task import (
     ONWARD,
     TASKS,
+    UNENDED,
     CancelAsked,
     Event,
     Parked,
@@ -60,9 +59,6 @@ log = get_logger("tidemill.registry")
 
 SIGNALS = Collection("task_signals")
 """A document per node, written when one of its tasks is to be cancelled: the node looks at its tasks then."""
-
-UNENDED = (one_of("status", [QUEUED, *LIVE, BLOCKED]), lt("status", ORPHANED))
-"""Each is met by some of the tasks that have not ended, and together they are by all."""
 
 KNOWN_S = 1.0
 """For how long a queue is taken to be there without asking."""

@@ -28,7 +28,7 @@ async def create_schedule(store: Store, schedule: Schedule) -> Schedule:
 
     Raises `BadTask`, `NoSuchQueue` or `ScheduleExists`.
     """
-    await get_queue(store, checked(schedule).queue)
+    await _check_queue(store, checked(schedule))
     now = await store.now()
     made = replace(schedule, last=now, ctime=now, runs=0, dropped=0, error=None)
     try:
@@ -73,7 +73,7 @@ async def update_schedule(
         before = await get_schedule(store, name)
         after = replace(read_schedule({**msgspec.to_builtins(before), **changes}), error=None)
         if after.queue != before.queue:
-            await get_queue(store, after.queue)
+            await _check_queue(store, after)
         if (after.cron, after.zone) != (before.cron, before.zone) or (before.paused and not after.paused):
             after = replace(after, last=await store.now())
         try:
@@ -121,6 +121,16 @@ async def write_schedule(
     """Put the schedule in place of itself at that revision. Raises `Conflict` or `Fenced`."""
     revision = await store.replace(SCHEDULES, schedule.name, _body(schedule), expect=expect, fence=fence)
     return replace(schedule, revision=revision)
+
+
+async def _check_queue(store: Store, schedule: Schedule) -> None:
+    """Raises `NoSuchQueue`, or `BadTask` for a queue whose tasks are more than a schedule can say."""
+    queue = await get_queue(store, schedule.queue)
+    if queue.kind == "function":
+        raise BadTask(
+            f"schedule {schedule.name!r}: queue {queue.name!r} is of functions, and a schedule has none to "
+            "call; name a queue that runs a plugin"
+        )
 
 
 def _body(schedule: Schedule) -> dict[str, Any]:

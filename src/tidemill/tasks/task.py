@@ -15,13 +15,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.store import Body, Collection, Document
+from tidemill.store import Body, Collection, Document, lt, one_of
 from tidemill.tasks.errors import IllegalMove
 from tidemill.tasks.policy import Policy, backoff_ms
 from tidemill.tasks.status import (
+    BLOCKED,
     CANCELLED,
     CLAIMED,
     FAILED,
+    LIVE,
     ORPHANED,
     QUEUED,
     RUNNING,
@@ -47,6 +49,9 @@ TASKS = Collection(
     sparse=(("batch", "queue", "status"),),
     topics=("queued", "running", "ended"),
 )
+
+UNENDED = (one_of("status", [QUEUED, *LIVE, BLOCKED]), lt("status", ORPHANED))
+"""Each is met by some of the tasks that have not ended, and together they are by all."""
 
 DELAYED = 2**40
 """The rank of what is not due yet. No priority reaches it."""

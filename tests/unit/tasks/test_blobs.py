@@ -38,7 +38,7 @@ async def blob(registry: Registry, name: str) -> object:
 
 
 async def names(registry: Registry) -> list[str]:
-    return sorted(entry.name for entry in (await registry.shelves.open()).entries())
+    return sorted(entry.name for entry in (await registry.shelves.open()).entries("tasks"))
 
 
 async def test_the_name_of_a_blob_is_in_its_reference_and_what_is_inline_has_none(tasks: Registry) -> None:

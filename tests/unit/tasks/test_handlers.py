@@ -5,10 +5,10 @@ import pytest
 from tidemill.cluster import Timing
 from tidemill.store import Claim, Document, Store, Term, eq
 from tidemill.tasks.errors import NoSuchTask
-from tidemill.tasks.handlers import HANDLERS, LEADER_QUEUE, Handler, Handlers, Todo, decide
+from tidemill.tasks.handlers import HANDLERS, Handler, Handlers, Todo, decide
 from tidemill.tasks.order import Order
 from tidemill.tasks.policy import Policy
-from tidemill.tasks.queue import get_queue
+from tidemill.tasks.queue import LEADER_QUEUE, get_queue
 from tidemill.tasks.registry import Registry
 from tidemill.tasks.status import CANCELLED, FAILED, ORPHANED, QUEUED, RUNNING, SUCCEEDED, TERMINATED
 from tidemill.tasks.task import TASKS, Finished, Task, body_of, move, task_of

@@ -22,7 +22,7 @@ async def shelves(tmp_path: Path) -> AsyncIterator[Shelves]:
 
 
 async def names(shelves: Shelves) -> list[str]:
-    return [entry.name for entry in (await shelves.open()).entries()]
+    return [entry.name for entry in (await shelves.open()).entries("tasks")]
 
 
 def drafts(tmp_path: Path) -> list[Path]:

@@ -281,12 +281,13 @@ async def test_whoever_makes_many_is_told_which_were_made_when_a_key_is_taken(re
 
 
 async def test_a_queue_that_a_schedule_makes_tasks_for_is_not_deleted(registry: Registry) -> None:
-    await create_schedule(registry.store, Schedule(name="nightly", cron="30 2 * * *", queue="work"))
+    await create_queue(registry.store, Queue(name="nights", plugin="demo"))
+    await create_schedule(registry.store, Schedule(name="nightly", cron="30 2 * * *", queue="nights"))
     with pytest.raises(QueueInUse, match="'nightly'"):
-        await registry.delete_queue("work")
+        await registry.delete_queue("nights")
     await update_schedule(registry.store, "nightly", {"paused": True})
 
-    await registry.delete_queue("work")
+    await registry.delete_queue("nights")
 
 
 @pytest.mark.parametrize("status", [1, 0, -1, -2, -5, -6])

@@ -264,7 +264,7 @@ async def test_what_a_task_printed_and_its_blobs_go_with_it(registry: Registry, 
     blobs = await registry.shelves.open()
     pieces = (await store.find(LOGS)).documents
 
-    assert [entry.name for entry in blobs.entries()] == ["tasks/young/3/result"]
+    assert [entry.name for entry in blobs.entries("tasks")] == ["tasks/young/3/result"]
     assert [found.key.split("/")[0] for found in pieces] == ["young"]
 
 

@@ -53,7 +53,7 @@ async def leading(store: Store) -> Fence:
 
 async def prepared(store: Store, *crons: str, missed: Missed = "catch_up") -> Scheduler:
     """A leader, a queue, and a schedule for each line, named by number."""
-    await create_queue(store, Queue(name="work", kind="function"))
+    await create_queue(store, Queue(name="work", plugin="demo"))
     for at, cron in enumerate(crons):
         await create_schedule(store, Schedule(name=f"s{at}", cron=cron, queue="work", missed=missed))
     return await scheduler(store)
@@ -237,7 +237,7 @@ async def test_a_leader_of_the_past_moves_nothing_and_doubles_nothing(
 async def test_one_that_cannot_have_its_task_says_so_and_keeps_no_other_from_its_turn(world: World) -> None:
     async with world.store() as store:
         await prepared(store, "*/10 * * * *")
-        await create_queue(store, Queue(name="other", kind="function"))
+        await create_queue(store, Queue(name="other", plugin="demo"))
         await create_schedule(store, Schedule(name="s1", cron="*/10 * * * *", queue="other"))
         await store.delete(QUEUES, "work", expect=(await get_queue(store, "work")).revision)
         world.now += 10 * MINUTE
@@ -250,7 +250,7 @@ async def test_one_that_cannot_have_its_task_says_so_and_keeps_no_other_from_its
         assert (failed.error, failed.runs, failed.revision) == ("there is no queue 'work'", 0, revision)
         assert (other.error, other.runs) == (None, 1)
 
-        await create_queue(store, Queue(name="work", kind="function"))
+        await create_queue(store, Queue(name="work", plugin="demo"))
         await leader.round()
 
         mended = await get_schedule(store, "s0")

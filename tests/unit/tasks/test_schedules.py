@@ -20,7 +20,17 @@ from tidemill.tasks.schedules import (
 
 HOURLY = Schedule(name="hourly", cron="0 * * * *", queue="work", params={"a": 1})
 
-pytestmark = pytest.mark.usefixtures("registry")
+
+@pytest.fixture(autouse=True)
+async def queues(store: Store) -> None:
+    """A queue that runs a plugin, and one of functions."""
+    await create_queue(store, Queue(name="work", plugin="demo"))
+    await create_queue(store, Queue(name="calls", kind="function"))
+
+
+@pytest.fixture
+def registry(store: Store) -> Registry:
+    return Registry(store)
 
 
 async def test_a_schedule_is_kept_as_it_was_given(store: Store) -> None:
@@ -53,6 +63,14 @@ async def test_its_queue_must_exist(store: Store) -> None:
     await create_schedule(store, HOURLY)
     with pytest.raises(NoSuchQueue, match="there is no queue 'idle'"):
         await update_schedule(store, "hourly", {"queue": "idle"})
+
+
+async def test_a_queue_of_functions_has_none_as_there_is_nothing_to_call(store: Store) -> None:
+    with pytest.raises(BadTask, match="queue 'calls' is of functions"):
+        await create_schedule(store, replace(HOURLY, queue="calls"))
+    await create_schedule(store, HOURLY)
+    with pytest.raises(BadTask, match="queue 'calls' is of functions"):
+        await update_schedule(store, "hourly", {"queue": "calls"})
 
 
 async def test_what_cannot_be_one_is_not_made(store: Store) -> None:
@@ -158,7 +176,7 @@ async def test_a_schedule_that_is_deleted_leaves_its_tasks(store: Store, registr
 
 
 async def test_many_are_listed_by_name(store: Store) -> None:
-    await create_queue(store, Queue(name="other", kind="function"))
+    await create_queue(store, Queue(name="other", plugin="demo"))
     for name in ("b", "a", "c"):
         await create_schedule(store, Schedule(name=name, cron="0 0 * * *", queue="other"))
 

@@ -43,6 +43,7 @@ def up(
     tls_cert: Annotated[str | None, setting("tls_cert")] = None,
     tls_key: Annotated[str | None, setting("tls_key")] = None,
     log_level: Annotated[str | None, setting("log_level")] = None,
+    audit_keep_days: Annotated[str | None, setting("audit_keep_days")] = None,
     allowed_hosts: Annotated[str | None, setting("allowed_hosts")] = None,
     allowed_origins: Annotated[str | None, setting("allowed_origins")] = None,
     blobs: Annotated[str | None, setting("blobs")] = None,

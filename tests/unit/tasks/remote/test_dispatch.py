@@ -60,7 +60,7 @@ class TestPlainWorkers:
         await until(registry, key, ended(CANCELLED))
         await worker.link.heard_piece(b"", more=False)
         assert not worker.link.is_amid
-        assert [entry.name for entry in (await dispatch.shelves.open()).entries()] == []
+        assert [entry.name for entry in (await dispatch.shelves.open()).entries("tasks")] == []
         other = await submit(registry, b"next")
         assert await worker.job() == b"next"
         worker.gone()

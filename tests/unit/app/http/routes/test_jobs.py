@@ -50,7 +50,7 @@ async def finish(node: StillNode, queue: str, event: Finished) -> str:
 
 
 async def blobs_of(node: StillNode) -> list[str]:
-    return [entry.name for entry in (await node.tasking.shelves.open()).entries()]
+    return [entry.name for entry in (await node.tasking.shelves.open()).entries("tasks")]
 
 
 async def drafts_of(tmp_path: Path) -> list[Path]:

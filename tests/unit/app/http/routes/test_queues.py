@@ -88,6 +88,7 @@ async def test_a_queue_is_changed_only_as_it_was_seen(client: Client) -> None:
         ({"name": "new", "plugin": "words", "colour": 1}, 422, "task.bad_request", "colour"),
         ({"name": "new", "plugin": "words", "ctime": 1}, 422, "task.bad_request", "ctime"),
         ({"name": "a/b", "plugin": "words"}, 422, "task.bad_request", "name must be letters"),
+        ({"name": "leader", "plugin": "words"}, 422, "task.bad_request", "the node that leads"),
         ([], 422, "task.bad_request", "JSON object"),
     ],
 )

@@ -222,6 +222,7 @@ async def test_a_request_that_only_claims_to_be_a_repeat_is_refused(client: Clie
         ({"queue": "demo", "payload": PICKLE}, 422, "no `payload`"),
         ({"queue": "calls"}, 422, "need a `payload`"),
         ({"queue": "calls", "payload": "%"}, 422, "base64"),
+        ({"queue": "calls", "payload": PICKLE, "batch": 1}, 422, "no `batch`"),
         ("text", 422, "no task"),
         ([{"queue": "demo"}, {}], 422, "queue"),
     ],
