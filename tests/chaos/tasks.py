@@ -24,6 +24,7 @@ from servers import PostgresServer
 from tidemill.api.executor import Executor
 from tidemill.cluster import Timing
 from tidemill.store import open_store
+from tidemill.tasks.policy import Policy
 from tidemill.tasks.queue import Queue, create_queue
 from tidemill.tasks.task import TASKS
 
@@ -31,6 +32,9 @@ cloudpickle.register_pickle_by_value(task_work)  # nodes have no tests to import
 
 QUEUE = "chaos"
 THREADS = 8
+POLICY = Policy(crashes=100)
+"""No task is given up for the nodes that were lost with it: a slow machine loses more than are hurt."""
+
 TTL_S = 5.0
 WORK_S = 0.05
 
@@ -56,7 +60,7 @@ class Verdict(Struct, frozen=True):
 async def run(store: str, url: str, folder: Path, plan: Plan) -> Verdict:
     """Submit the tasks, hurt the nodes until all have ended, and judge what was recorded."""
     async with open_store(url) as opened:
-        await create_queue(opened, Queue(name=QUEUE, kind="function", threads=THREADS))
+        await create_queue(opened, Queue(name=QUEUE, kind="function", threads=THREADS, policy=POLICY))
         await recorder.install(opened, url, (TASKS,))
     names = [f"node-{at}" for at in range(plan.nodes)]
     nodes = [NodeProcess(url, folder, name, "--slots", "2", "--ttl-s", str(TTL_S)) for name in names]

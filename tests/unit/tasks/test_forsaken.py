@@ -41,19 +41,21 @@ async def test_tasks_of_queues_that_are_there_are_left_alone(registry: Registry)
     assert [(await registry.get(key))[1].status for key in (*keys, lost)] == [QUEUED, QUEUED, CANCELLED]
 
 
-async def test_a_queue_that_is_made_anew_meanwhile_keeps_its_tasks(registry: Registry) -> None:
+async def test_a_queue_that_is_made_anew_meanwhile_keeps_its_tasks(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between the look at all queues and the look at tasks."""
     key = await late(registry)
     forsaken = Forsaken(registry)
-    names, create = forsaken._names, create_queue
+    names = forsaken._names
 
     async def remade() -> frozenset[str]:
         seen = await names()
         if "work" not in seen:
-            await create(registry.store, Queue(name="work", kind="function"))
+            await create_queue(registry.store, Queue(name="work", kind="function"))
         return seen
 
-    forsaken._names = remade  # type: ignore[method-assign]
+    monkeypatch.setattr(forsaken, "_names", remade)
     await forsaken.look()
 
     assert (await registry.get(key))[1].status == QUEUED
