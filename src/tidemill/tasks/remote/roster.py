@@ -24,7 +24,10 @@ WORKERS = Collection("workers")
 KICKS = Collection("worker_kicks")
 """A document per worker whom somebody wants gone: nodes that have its connection close it."""
 
+MOMENT_S = 0.02
 FLUSH_S = 1.0
+"""What comes within a moment is written together, and again after a second at the earliest."""
+
 RECENT_MS = 10 * 60 * 1000
 """For how long a connection that has ended is shown."""
 
@@ -111,7 +114,7 @@ def merged(worker: Worker, tally: Tally, sessions: Mapping[str, Seen], now: int)
 
 
 class Roster:
-    """What this node has to say about its workers, written down together once a second while there is any."""
+    """What this node says about its workers: written at once, and while there is more, once a second."""
 
     def __init__(self, store: Store, time: StoreTime) -> None:
         self._store = store
@@ -137,8 +140,9 @@ class Roster:
         """Write until cancelled. While the store is away, what there is to say waits."""
         while True:
             await self._some.wait()
-            await asyncio.sleep(FLUSH_S)
+            await asyncio.sleep(MOMENT_S)
             await self.flush()
+            await asyncio.sleep(FLUSH_S)
 
     async def flush(self) -> None:
         """Write down all there is to say. What could not be written is said again next time."""
