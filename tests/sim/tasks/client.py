@@ -27,6 +27,10 @@ OLD_S = 20.0
 """A request that was sent longer ago has arrived, or never will: a task this old cannot be made again."""
 
 
+REGRETS = 6
+"""How often a client wants something done again at last, when nodes are about to remove what they did."""
+
+
 class SimClient:
     """Makes the queues unless they are there, then submits `count` tasks, each until it knows of it."""
 
@@ -67,6 +71,9 @@ class SimClient:
                 await self._whim(registry, self._random.choice(WHIMS))
             if self._random.random() < 0.2:
                 await self._end_forever(registry)
+        for _ in range(REGRETS):
+            await asyncio.sleep(self._random.uniform(0.0, 10.0))
+            await self._whim(registry, "retry")
         await self._end_forever(registry)
         self.done = True
 
