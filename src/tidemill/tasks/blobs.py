@@ -1,6 +1,8 @@
 """Where a cluster keeps what is too large for a document, and how a value finds its way there and back.
 
-The address is a document that nodes write, so that whoever reaches the store finds the blobs.
+The address is a document that nodes write, so that whoever reaches the store finds the blobs. There each
+store has a folder of its own: two may have a task of the same key, and so of the same id, and neither knows
+what the other's tasks refer to.
 
 A blob belongs to the task after which it is named, `tasks/ID/…`, and goes with it. Another task may have it
 as its payload: the one that a result becomes, and the one that does what was to be done after a failure. Then
@@ -27,9 +29,6 @@ PREFIX = "tasks"
 
 REFERRING = ("payload", "result", "stdout", "stderr")
 """What of a task may refer to a blob."""
-
-SIGNATURES = "stores"
-"""Below this name each store that has blobs in a place has signed there, by a blob of its own name."""
 
 PLACES = Collection("places")
 _BLOBS = "blobs"
@@ -70,18 +69,9 @@ class Shelves:
         """Raises `BadTask` when no node has said yet where blobs are."""
         if self._blobs is None:
             url = self._url or await self._announced()
-            blobs = await asyncio.to_thread(open_blobs, url, create=True)
-            await self._sign(blobs)
-            self._blobs = blobs
+            own = await store_id(self.store)
+            self._blobs = await asyncio.to_thread(open_blobs, url, under=own, create=True)
         return self._blobs
-
-    async def _sign(self, blobs: Blobs) -> None:
-        """Leave word that this store has blobs there. Where nothing can be written, it will have none."""
-        own = await store_id(self.store)
-        try:
-            await asyncio.to_thread(_leave_word, blobs, f"{SIGNATURES}/{own}")
-        except (BlobError, OSError) as error:
-            log.debug("blobs.not_signed", error=str(error))
 
     async def _announced(self) -> str:
         found = await self.store.get(PLACES, _BLOBS)
@@ -107,11 +97,6 @@ class Shelves:
             return known
         blobs = await self.open()
         return await asyncio.to_thread(blobs.read, BlobRef.from_json(value))
-
-
-def _leave_word(blobs: Blobs, name: str) -> None:
-    if blobs.find(name) is None:
-        blobs.put(name, name.encode())
 
 
 def inline_value(content: bytes) -> Any:

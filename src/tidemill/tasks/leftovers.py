@@ -3,7 +3,7 @@ there.
 
 The leader looks for them a few times a day. One goes when it is older than a day, and two looks in a row
 found nobody who refers to it: a document that is written while the leader reads them all is seen by the next
-look. Where another store has blobs too, nothing goes: what its tasks refer to cannot be known here.
+look.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from tidemill.base.log import get_logger
 from tidemill.cluster import Grant
 from tidemill.store import Body
 from tidemill.store.blobs import BlobError, Blobs, Swept
-from tidemill.tasks.blobs import PREFIX, REFERRING, SIGNATURES, blob_name, store_id
+from tidemill.tasks.blobs import PREFIX, REFERRING, blob_name
 from tidemill.tasks.errors import BadTask
 from tidemill.tasks.handlers import HANDLERS
 from tidemill.tasks.registry import Registry
@@ -60,9 +60,6 @@ class Leftovers:
             blobs = await self._shelves.open()
         except BadTask:
             return 0  # no node has said where blobs are, so there are none
-        if strangers := await asyncio.to_thread(_signed, blobs) - {await store_id(self._store)}:
-            log.warning("blobs.shared", reason="other stores have blobs there too", stores=sorted(strangers))
-            return 0
         old = await asyncio.to_thread(_older, blobs)
         suspects = old - await self._referred(old) if old else frozenset()
         doomed, self._suspects = suspects & self._suspects, suspects
@@ -100,11 +97,6 @@ class _AllBut:
 def _names(bodies: Iterable[Body]) -> set[str]:
     named = (blob_name(body.get(field)) for body in bodies for field in REFERRING)
     return {name for name in named if name is not None}
-
-
-def _signed(blobs: Blobs) -> frozenset[str]:
-    """The stores that have blobs there."""
-    return frozenset(entry.name.rpartition("/")[2] for entry in blobs.entries(SIGNATURES))
 
 
 def _older(blobs: Blobs) -> frozenset[str]:

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tidemill.store import open_store
 from tidemill.tasks.blobs import Shelves, announce_blobs, blob_name, inline_value
 from tidemill.tasks.errors import KeyTaken
 from tidemill.tasks.order import Order, child_id, handler_key, key_id
 from tidemill.tasks.policy import Policy
+from tidemill.tasks.queue import Queue, create_queue
 from tidemill.tasks.registry import Many, Registry
 from tidemill.tasks.status import RUNNING, SUCCEEDED
 from tidemill.tasks.task import TASKS, Finished, Task, body_of, move
@@ -166,3 +168,18 @@ async def test_a_task_without_blobs_asks_nothing_about_them(registry: Registry) 
         costs.append(registry.store.statistics().calls - before)
 
     assert costs[0] < costs[1]
+
+
+async def test_two_stores_may_have_a_task_of_the_same_key_and_their_blobs_in_one_place(
+    tasks: Registry, tmp_path: Path
+) -> None:
+    async with open_store("memory:") as store:
+        await create_queue(store, Queue(name="work", kind="function"))
+        other = Registry(store, shelves=Shelves(store, str(tmp_path / "blobs")))
+        for one, content in ((tasks, b"ours"), (other, b"theirs")):
+            payload = await one.shelves.put(f"tasks/{key_id('daily')}/payload", content, inline=False)
+            await one.submit(Order(queue="work", key="daily", payload=payload))
+            await one.cancel("daily")
+        await tasks.delete("daily")
+
+        assert await other.shelves.read((await other.get("daily"))[1].payload) == b"theirs"

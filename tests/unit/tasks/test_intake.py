@@ -26,7 +26,7 @@ async def names(shelves: Shelves) -> list[str]:
 
 
 def drafts(tmp_path: Path) -> list[Path]:
-    return list((tmp_path / "blobs" / "+tmp").glob("*"))
+    return list((tmp_path / "blobs").glob("*/+tmp/*"))
 
 
 @pytest.mark.parametrize("size", [0, 1, INLINE_LIMIT])

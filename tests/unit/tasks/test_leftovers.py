@@ -8,7 +8,7 @@ import pytest
 from tidemill.store import open_store
 from tidemill.store.blobs import Blobs
 from tidemill.tasks import leftovers
-from tidemill.tasks.blobs import SIGNATURES, Shelves, announce_blobs
+from tidemill.tasks.blobs import Shelves, announce_blobs
 from tidemill.tasks.handlers import HANDLERS
 from tidemill.tasks.leftovers import GRACE_S, Leftovers
 from tidemill.tasks.order import Order
@@ -28,11 +28,7 @@ async def blob(registry: Registry, name: str) -> object:
 
 
 async def names(registry: Registry) -> list[str]:
-    return sorted(
-        entry.name
-        for entry in (await registry.shelves.open()).entries()
-        if not entry.name.startswith(f"{SIGNATURES}/")
-    )
+    return sorted(entry.name for entry in (await registry.shelves.open()).entries())
 
 
 async def test_what_nobody_refers_to_goes_with_the_second_look_that_finds_it_so(tasks: Registry) -> None:
@@ -82,21 +78,12 @@ async def test_where_no_node_has_said_where_blobs_are_there_are_none(registry: R
     assert await Leftovers(registry).look() == 0
 
 
-async def test_nothing_goes_where_another_store_has_its_blobs_too(
-    tasks: Registry, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    await blob(tasks, "tasks/x/payload")
+async def test_what_another_store_has_in_the_same_place_stays(tasks: Registry, tmp_path: Path) -> None:
     async with open_store("memory:") as other:
-        await Shelves(other, str(tmp_path / "blobs")).put("tasks/y/payload", b"its own", inline=False)
-    leader = Leftovers(tasks)
+        its = Shelves(other, str(tmp_path / "blobs"))
+        value = await its.put("tasks/x/payload", b"its own", inline=False)
+        await blob(tasks, "tasks/x/payload")
+        leader = Leftovers(tasks)
 
-    assert [await leader.look() for _ in range(3)] == [0, 0, 0]
-    assert await names(tasks) == ["tasks/x/payload", "tasks/y/payload"]
-    assert "blobs.shared" in caplog.text
-
-
-async def test_a_store_signs_once_whoever_opens_its_blobs(tasks: Registry) -> None:
-    for _ in range(2):
-        blobs = await Shelves(tasks.store).open()
-
-    assert len(list(blobs.entries(SIGNATURES))) == 1
+        assert [await leader.look() for _ in range(3)] == [0, 1, 0]
+        assert await its.read(value) == b"its own"

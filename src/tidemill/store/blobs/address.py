@@ -29,16 +29,21 @@ class Place(Shelf, Protocol):
 
 
 def open_blobs(
-    address: str | os.PathLike[str], *, create: bool = False, cache: CacheFolder | None = None
+    address: str | os.PathLike[str],
+    *,
+    under: str = "",
+    create: bool = False,
+    cache: CacheFolder | None = None,
 ) -> Blobs:
     """Open the blobs of a folder, given as a path or as `file:///path`, or those of `s3://bucket/prefix`.
 
-    Blobs must lie there already, else `BlobUnavailable` is raised; with `create` the place is made one.
-    With `cache`, what is mapped of remote blobs is kept in a folder. An address of another kind, and one that
-    the server will not let us use, raises `BlobRefused`.
+    With `under`, those of a folder of that name there, which have nothing to do with the others. Blobs must
+    lie there already, else `BlobUnavailable` is raised; with `create` the place is made one. With `cache`,
+    what is mapped of remote blobs is kept in a folder. An address of another kind, and one that the server
+    will not let us use, raises `BlobRefused`.
     """
     text = os.fspath(address)
-    place = _s3(text) if text.startswith("s3://") else LocalShelf(Path(_path(text)))
+    place = _s3(text, under) if text.startswith("s3://") else LocalShelf(Path(_path(text), under))
     if create:
         place.prepare()
     else:
@@ -61,7 +66,7 @@ def _path(address: str) -> str:
     return unquote(url.path)
 
 
-def _s3(address: str) -> Place:
+def _s3(address: str, under: str) -> Place:
     # Its driver is imported here and not above, so that `import tidemill` does not load it.
     try:
         from tidemill.store.blobs.s3 import Bucket, S3Shelf
@@ -72,7 +77,7 @@ def _s3(address: str) -> Place:
     if not url.netloc or "@" in url.netloc or url.fragment:
         raise BlobRefused(f"{place} is not of the form s3://bucket/prefix?region=…")
     options = _s3_options(place, url.query)
-    prefix = unquote(url.path).strip("/")
+    prefix = f"{unquote(url.path)}/{under}".strip("/")
     endpoint, region, key_id, secret = map(options.get, _S3_OPTIONS)
     bucket = Bucket(url.netloc, endpoint, region, key_id, secret)
     return S3Shelf(bucket, f"{prefix}/" if prefix else "")

@@ -67,3 +67,17 @@ def test_a_folder_of_another_format_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(BlobFormat, match="unknown to this release"):
         open_blobs(tmp_path, create=True)
+
+
+@pytest.mark.parametrize("kind", ["folder", "s3"])
+def test_what_lies_under_another_name_has_nothing_to_do_with_it(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    address = str(tmp_path) if kind == "folder" else request.getfixturevalue("s3_address")
+    ours, theirs = (open_blobs(address, under=name, create=True) for name in ("ours", "theirs"))
+    ref = ours.put("a/b", b"x")
+    theirs.put("a/b", b"y")
+    theirs.delete("a/b")
+
+    assert open_blobs(address, under="ours").read(ref) == b"x"
+    assert ([entry.name for entry in ours.entries()], list(theirs.entries())) == (["a/b"], [])

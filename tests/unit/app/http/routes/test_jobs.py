@@ -54,7 +54,7 @@ async def blobs_of(node: StillNode) -> list[str]:
 
 
 async def drafts_of(tmp_path: Path) -> list[Path]:
-    return list((tmp_path / "blobs" / "+tmp").glob("*"))
+    return list((tmp_path / "blobs").glob("*/+tmp/*"))
 
 
 @pytest.mark.parametrize("payload", [b"", b"a payload", LARGE[: INLINE_LIMIT + 1], LARGE])
