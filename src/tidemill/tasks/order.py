@@ -80,6 +80,8 @@ def _objections(order: Order) -> Iterator[str]:
         yield why
     if order.key is not None and not 0 < len(order.key) <= KEY_CHARACTERS:
         yield "key must be 1 to 200 characters"
+    if order.key is not None and "\0" in order.key:
+        yield "key must hold no NUL character: by such a name no task is found"
     if order.status != QUEUED and not is_parked(order.status):
         yield _STATUS
     if not -PRIORITY <= order.priority <= PRIORITY:

@@ -316,6 +316,7 @@ def test_a_policy_beyond_bounds_is_told_both_of_them(policy: dict[str, object], 
         (Order(queue="work", params={"x": "y" * PARAMS_BYTES}), "1,048,576 bytes; .* path or URL"),
         (Order(queue="work", params={"x": "\ud800"}), "surrogates not allowed"),
         (Order(queue="work", key="\ud800"), "key and description must be Unicode"),
+        (Order(queue="work", key="a\0b"), "key must hold no NUL"),
         (Order(queue="work", description="\udcff"), "key and description must be Unicode"),
     ],
 )
