@@ -120,11 +120,13 @@ class LocalShelf:
             self.drafts.mkdir(parents=True, exist_ok=True)
             if not self.marker.exists():
                 draft = self.drafts / new_token()
-                draft.write_bytes(_MARKER_TEXT)
-                # Whoever made the folder first may already have tidied our draft away.
-                with contextlib.suppress(FileExistsError, FileNotFoundError):
-                    os.link(draft, self.marker)
-                draft.unlink(missing_ok=True)
+                try:
+                    draft.write_bytes(_MARKER_TEXT)
+                    # Whoever made the folder first may already have tidied our draft away.
+                    with contextlib.suppress(FileExistsError, FileNotFoundError):
+                        os.link(draft, self.marker)
+                finally:
+                    draft.unlink(missing_ok=True)
                 if self.durable:
                     self.sync_folders([self.root])
         self.check()

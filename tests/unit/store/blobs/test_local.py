@@ -134,6 +134,18 @@ def test_a_full_disk_is_said_and_leaves_nothing(mount: Callable[[str], Path]) ->
     assert blobs.put("after", bytes(BLOCK_BYTES)).digest == ref.digest
 
 
+def test_a_disk_that_was_full_before_is_said_and_leaves_nothing(mount: Callable[[str], Path]) -> None:
+    disk = mount("size=1m")
+    (disk / "+tmp").mkdir()
+    with pytest.raises(OSError, match="No space left"):
+        (disk / "filling").write_bytes(bytes(2_000_000))
+
+    for _ in range(2):
+        with pytest.raises(BlobNoSpace, match="create the blob folder"):
+            open_blobs(disk, create=True)
+    assert everything(disk) == ["filling"]
+
+
 def test_a_file_size_limit_counts_as_no_space(blobs: Blobs, folder: Path) -> None:
     script = """
 import resource, sys
