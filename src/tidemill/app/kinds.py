@@ -70,9 +70,9 @@ def _table(value: Any) -> Any:
 def _commands(value: Any) -> Any:
     entries = value
     if isinstance(value, str):
-        is_table = value.lstrip().startswith("{")
+        is_json = value.lstrip().startswith(("{", "["))
         entries = (
-            json.loads(value) if is_table else [name for entry in value.split(",") if (name := entry.strip())]
+            json.loads(value) if is_json else [name for entry in value.split(",") if (name := entry.strip())]
         )
     if isinstance(entries, list | tuple) and all(isinstance(entry, str) for entry in entries):
         entries = dict.fromkeys(entries)

@@ -40,6 +40,7 @@ def given(name: str, value: Any) -> Settings:
         ("plugins", {"a": "/opt/a --fast 'x y'"}, {"a": ("/opt/a", "--fast", "x y")}),
         ("plugins", {"a": ["/opt/a", "x y"], "b": None, "c": []}, {"a": ("/opt/a", "x y"), "b": (), "c": ()}),
         ("plugins", '{"a": "/opt/a"}', {"a": ("/opt/a",)}),
+        ("plugins", '["a.b", "c"]', {"a.b": (), "c": ()}),
         ("task_runner", "/usr/bin/task_runner", Path("/usr/bin/task_runner")),
         ("runner_tasks", "1", 1),
         ("runner_memory_mb", 16, 16),
