@@ -123,6 +123,7 @@ class Roster:
         self._tallies: dict[str, Tally] = {}
         self._sessions: dict[str, dict[str, Seen]] = {}
         self._some = asyncio.Event()
+        self._flushing = asyncio.Lock()
 
     def show(self, worker_id: str, name: str, number: str, seen: Seen) -> None:
         """That connection is so now."""
@@ -145,21 +146,30 @@ class Roster:
             await asyncio.sleep(FLUSH_S)
 
     async def flush(self) -> None:
-        """Write down all there is to say. What could not be written is said again next time."""
-        self._some.clear()
-        tallies, self._tallies = self._tallies, {}
-        sessions, self._sessions = self._sessions, {}
-        ids = list(dict.fromkeys([*tallies, *sessions]))
-        for start in range(0, len(ids), CHUNK):
-            chunk = ids[start : start + CHUNK]
-            try:
-                written = await self._write(chunk, tallies, sessions)
-            except StoreError as error:
-                log.warning("workers.not_written", error=str(error), code=error.code)
-                written = set()
-            for worker_id in chunk:
-                if worker_id not in written:
-                    self._take_back(worker_id, tallies.get(worker_id), sessions.get(worker_id, {}))
+        """Write down all there is to say. What could not be written is said again next time.
+
+        One at a time: of two who write about the same worker, one would lose, and a node that leaves has no
+        next time.
+        """
+        async with self._flushing:
+            self._some.clear()
+            tallies, self._tallies = self._tallies, {}
+            sessions, self._sessions = self._sessions, {}
+            ids = list(dict.fromkeys([*tallies, *sessions]))
+            for start in range(0, len(ids), CHUNK):
+                await self._write_or_keep(ids[start : start + CHUNK], tallies, sessions)
+
+    async def _write_or_keep(
+        self, ids: Sequence[str], tallies: Mapping[str, Tally], sessions: Mapping[str, Mapping[str, Seen]]
+    ) -> None:
+        try:
+            written = await self._write(ids, tallies, sessions)
+        except StoreError as error:
+            log.warning("workers.not_written", error=str(error), code=error.code)
+            written = set()
+        for worker_id in ids:
+            if worker_id not in written:
+                self._take_back(worker_id, tallies.get(worker_id), sessions.get(worker_id, {}))
 
     async def _write(
         self, ids: Sequence[str], tallies: Mapping[str, Tally], sessions: Mapping[str, Mapping[str, Seen]]

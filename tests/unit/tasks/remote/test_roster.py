@@ -36,3 +36,19 @@ async def test_counts_of_several_nodes_add_up(store: Store) -> None:
     found = await get_worker(store, "w-1")
     assert found is not None
     assert (found.succeeded, found.failed) == (6, 3)
+
+
+async def test_what_is_said_while_the_rest_is_written_is_written_before_a_flush_returns(store: Store) -> None:
+    """As when a node leaves: nobody writes after that."""
+    counting = Roster(store, StoreTime(store))
+    for _ in range(5):
+        counting.count("w-1", "adder", succeeded=1)
+        writing = asyncio.create_task(counting.flush())
+        await asyncio.sleep(0)
+        counting.count("w-1", "adder", succeeded=1)
+        await counting.flush()
+        await writing
+
+    found = await get_worker(store, "w-1")
+    assert found is not None
+    assert found.succeeded == 10
